@@ -32,7 +32,21 @@ private:
   int64_t bytes_;
 };
 
-std::string (*placeOfCaller)() = nullptr;
+Caller caller;
+
+/// Without the interpreter's lock for as long as this lives.
+class LetGo {
+public:
+  LetGo() : state_(caller.letGo ? caller.letGo() : nullptr) {}
+  ~LetGo() {
+    if (state_)
+      caller.takeBack(state_);
+  }
+  LetGo(const LetGo &) = delete;
+
+private:
+  void *state_;
+};
 
 bool isReady(const Array &array) { return Engine::ofProcess().isReady(array.storage()->variable); }
 bool isShared(const Array &array) { return array.storage()->isShared(); }
@@ -106,7 +120,7 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
   return arrays;
 }
 
-std::string place() { return placeOfCaller ? placeOfCaller() : std::string(); }
+std::string place() { return caller.place ? caller.place() : std::string(); }
 
 /// Of the elements that a view keeps alive, some of which it may show several times.
 int64_t bytesOf(const Array &array) {
@@ -115,8 +129,19 @@ int64_t bytesOf(const Array &array) {
 
 /// Before more is pushed.
 void waitWhereMuchIsPending() {
-  if (pendingBytes > kMostPending)
-    Engine::ofProcess().waitForAll();
+  if (pendingBytes <= kMostPending)
+    return;
+  LetGo unlocked;
+  Engine::ofProcess().waitForAll();
+}
+
+/// To the engine, which does it here where it has no other thread.
+void hand(Task task) {
+  Engine &engine = Engine::ofProcess();
+  std::optional<LetGo> unlocked;
+  if (engine.naive() || engine.threads() == 1)
+    unlocked.emplace();
+  engine.push(std::move(task));
 }
 
 /// By the engine: results are set aside now and computed later.
@@ -145,17 +170,30 @@ Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes
     auto done = evaluate(op, attributes, operands, results, types);
     return done.ok() ? Status() : done.status();
   };
-  Engine::ofProcess().push(std::move(task));
+  hand(std::move(task));
   return results;
 }
 
 /// Once the engine is done with both.
 Status copyNow(const Array &to, const Array &from) {
+  LetGo unlocked;
   if (Status status = wait(from); !status.ok())
     return status;
   if (Status status = wait(to, /*toWrite=*/true); !status.ok())
     return status;
   return copyElements(to, from);
+}
+
+/// Operands' variables are ready. Operations under way may hold memory that the evaluation lacks.
+Result<std::vector<Array>> evaluateNow(const Operator &op, const Attributes &attributes,
+                                       std::span<const Array> operands,
+                                       std::span<const reference::ResultType> types) {
+  auto results = evaluate(op, attributes, operands, {}, types);
+  Engine &engine = Engine::ofProcess();
+  if (results.ok() || results.status().code() != StatusCode::ResourceExhausted || engine.isIdle())
+    return results;
+  engine.waitForAll();
+  return evaluate(op, attributes, operands, {}, types);
 }
 
 /// A fork takes only its own thread along. Operations and compilations on others are done first,
@@ -195,16 +233,14 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
                  std::none_of(operands.begin(), operands.end(), isShared);
   if (isLater)
     return push(op, attributes, operands, std::move(types));
-  if (!isHere)
-    for (const Array &operand : operands)
-      if (Status status = wait(operand); !status.ok())
-        return status;
-  auto results = evaluate(op, attributes, operands, {}, types);
-  Engine &engine = Engine::ofProcess();
-  if (results.ok() || results.status().code() != StatusCode::ResourceExhausted || engine.isIdle())
-    return results;
-  engine.waitForAll(); // operations under way may hold the memory
-  return evaluate(op, attributes, operands, {}, types);
+  if (isHere && op.infer && workOf(op, operands) <= kSmall) // shorter than to let go
+    return evaluateNow(op, attributes, operands, types);
+  std::vector<Array> kept(operands.begin(), operands.end());
+  LetGo unlocked;
+  for (const Array &operand : kept)
+    if (Status status = wait(operand); !status.ok())
+      return status;
+  return evaluateNow(op, attributes, kept, types);
 }
 
 Status assign(const Array &to, const Array &from) {
@@ -234,7 +270,7 @@ Status assign(const Array &to, const Array &from) {
                pending = std::make_shared<Pending>(bytesOf(to) + bytesOf(*source))] {
     return copyElements(to, from);
   };
-  engine.push(std::move(task));
+  hand(std::move(task));
   return {};
 }
 
@@ -245,7 +281,7 @@ Status wait(const Array &array, bool toWrite) {
   return engine.wait(array.storage()->variable, toWrite);
 }
 
-void setPlaces(std::string (*callback)()) { placeOfCaller = callback; }
+void setCaller(const Caller &given) { caller = given; }
 
 Result<Array> cast(const Array &array, DataType type) {
   if (array.type() == type)

@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import weakref
 
 import numpy
@@ -256,6 +257,30 @@ def test_shared_memory_is_read_and_written_before_a_call_returns():
     del view
     x += 1  # by the engine again
     assert (x.numpy() == 2).all()
+
+
+def test_long_evaluations_let_other_threads_go_on():
+    most, rounds, stop = 300, 0, False
+    begun, t = threading.Event(), tnp.asarray(numpy.random.default_rng(8).standard_normal((30, 30)))
+
+    def decompose():
+        nonlocal rounds
+        begun.set()
+        while rounds < most and not stop:
+            tnp.linalg.svdvals(t)
+            rounds += 1
+
+    thread = threading.Thread(target=decompose)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # a thread goes on only where another lets go
+    try:
+        thread.start()
+        begun.wait()
+        stop = True
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert rounds < most
 
 
 def test_memory_goes_with_its_last_view():
