@@ -257,9 +257,8 @@ Status assign(const Array &to, const Array &from) {
   if (isShared(to) || isShared(*source))
     return copyNow(to, *source);
   Engine &engine = Engine::ofProcess();
-  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source)) {
+  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source))
     return copyElements(to, *source);
-  }
   waitWhereMuchIsPending();
   Task task;
   task.writes.push_back(to.variable());
