@@ -198,19 +198,24 @@ Result<std::vector<Array>> evaluateNow(const Operator &op, const Attributes &att
 
 /// A fork takes only its own thread along. Operations and compilations on others are done first,
 /// and theirs are not begun before it is over; operations begin compilations, so they come first.
+/// One that forks itself, to run another program, does not wait for itself.
 void orderForks() {
+  static thread_local bool isOrdered = false;
   auto before = [] {
+    isOrdered = !Engine::isInTask() && !Kernels::isMaking();
+    if (!isOrdered)
+      return;
     Engine::ofProcess().beforeFork();
     Kernels::ofProcess().beforeFork();
   };
-  auto inParent = [] {
-    Kernels::ofProcess().afterFork(false);
-    Engine::ofProcess().afterFork(false);
+  static constexpr auto after = [](bool isChild) {
+    if (!isOrdered)
+      return;
+    Kernels::ofProcess().afterFork(isChild);
+    Engine::ofProcess().afterFork(isChild);
   };
-  auto inChild = [] {
-    Kernels::ofProcess().afterFork(true);
-    Engine::ofProcess().afterFork(true);
-  };
+  auto inParent = [] { after(false); };
+  auto inChild = [] { after(true); };
   static const int ordered = pthread_atfork(before, inParent, inChild);
   (void)ordered;
 }
