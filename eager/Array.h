@@ -60,8 +60,8 @@ public:
 
   /// The same storage seen otherwise; the caller answers for the bounds.
   Array view(Shape shape, Strides strides, int64_t offset) const;
-  /// One of NumPy's broadcasts; nothing where the shapes don't fit, or where the result's has a
-  /// negative size or more elements than an int64_t counts.
+  /// One of NumPy's broadcasts; nothing where the shapes don't fit, or where the result's has no
+  /// elementCount: a negative size, or too many elements.
   std::optional<Array> broadcastTo(const Shape &shape) const;
   /// The same elements in row-major order under another shape, where strides can say so.
   std::optional<Array> reshaped(const Shape &shape) const;
