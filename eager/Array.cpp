@@ -49,6 +49,32 @@ bool mayOverlap(const Array &to, const Array &from) {
          !(to.offset() == from.offset() && to.strides() == from.strides());
 }
 
+/// False where there is no such memory.
+bool setAside(Storage &storage, int64_t bytes) {
+  ResourceScope scope(resourcesOfProcess());
+  size_t rounded = (size_t(bytes) + 63) / 64 * 64;
+  Charge charge;
+  void *memory = charge.take(bytes) ? std::aligned_alloc(64, rounded) : nullptr;
+  if (!memory)
+    return false;
+  storage.charge = std::move(charge);
+  storage.owner =
+      std::shared_ptr<const void>(memory, [](const void *p) { std::free(const_cast<void *>(p)); });
+  storage.data = static_cast<std::byte *>(memory);
+  return true;
+}
+
+/// Waits once for all operations under way, where that may give memory back.
+bool setAsideWhenFree(Storage &storage, int64_t bytes) {
+  if (setAside(storage, bytes))
+    return true;
+  Engine &engine = Engine::ofProcess();
+  if (Engine::isInTask() || engine.isIdle())
+    return false;
+  engine.waitForAll();
+  return setAside(storage, bytes);
+}
+
 } // namespace
 
 Result<Array> Array::allocate(DataType type, Shape shape) {
@@ -59,19 +85,10 @@ Result<Array> Array::allocate(DataType type, Shape shape) {
                   "a tensor of shape " + toString(shape) + " has too many elements");
   result.storage_ = std::make_shared<Storage>();
   int64_t bytes = *count * byteSize(type);
-  if (bytes > 0) {
-    ResourceScope scope(resourcesOfProcess());
-    size_t rounded = (size_t(bytes) + 63) / 64 * 64;
-    bool isThere = result.storage_->charge.take(bytes);
-    void *memory = isThere ? std::aligned_alloc(64, rounded) : nullptr;
-    if (!memory)
-      return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
-                                                       toString(shape) + " (" +
-                                                       std::to_string(bytes) + " bytes)");
-    result.storage_->owner = std::shared_ptr<const void>(
-        memory, [](const void *p) { std::free(const_cast<void *>(p)); });
-    result.storage_->data = static_cast<std::byte *>(memory);
-  }
+  if (bytes > 0 && !setAsideWhenFree(*result.storage_, bytes))
+    return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
+                                                     toString(shape) + " (" +
+                                                     std::to_string(bytes) + " bytes)");
   result.storage_->bytes = bytes;
   result.type_ = type;
   result.size_ = *count;
@@ -82,8 +99,10 @@ Result<Array> Array::allocate(DataType type, Shape shape) {
 
 Array Array::adopt(HostTensor tensor) {
   auto keeper = std::make_shared<const HostTensor>(std::move(tensor));
-  return borrow(keeper->type(), keeper->shape(), denseStrides(keeper->shape()),
-                const_cast<std::byte *>(keeper->data()), true, keeper);
+  Array result = borrow(keeper->type(), keeper->shape(), denseStrides(keeper->shape()),
+                        const_cast<std::byte *>(keeper->data()), true, keeper);
+  result.storage_->sharers = 0;
+  return result;
 }
 
 Array Array::borrow(DataType type, Shape shape, Strides strides, void *data, bool writable,
@@ -98,6 +117,7 @@ Array Array::borrow(DataType type, Shape shape, Strides strides, void *data, boo
   result.storage_->bytes = result.size_ * byteSize(type);
   result.storage_->writable = writable;
   result.storage_->owner = std::move(owner);
+  result.storage_->sharers = 1;
   return result;
 }
 
@@ -119,7 +139,7 @@ Array Array::view(Shape shape, Strides strides, int64_t offset) const {
 }
 
 std::optional<Array> Array::broadcastTo(const Shape &shape) const {
-  if (shape.size() < shape_.size())
+  if (shape.size() < shape_.size() || !elementCount(shape))
     return std::nullopt;
   Strides strides(shape.size(), 0);
   size_t lead = shape.size() - shape_.size();
@@ -223,15 +243,16 @@ std::optional<Shape> broadcastShapes(std::span<const Shape *const> shapes) {
   return result;
 }
 
-void copyElements(const Array &to, const Array &from) {
+Status copyElements(const Array &to, const Array &from) {
   if (to.size() == 0)
-    return;
+    return {};
   if (mayOverlap(to, from) && !(from.size() == 1)) {
     Result<Array> apart = Array::allocate(from.type(), from.shape());
-    if (apart.ok()) {
-      copyElements(*apart, from);
-      return copyElements(to, *apart);
-    }
+    if (!apart.ok())
+      return apart.status();
+    if (Status status = copyElements(*apart, from); !status.ok())
+      return status;
+    return copyElements(to, *apart);
   }
   int64_t bytes = byteSize(to.type());
   auto loop = reference::mergeDimensions<2>(to.shape(), {to.strides(), from.strides()});
@@ -239,14 +260,17 @@ void copyElements(const Array &to, const Array &from) {
     copyRowOf(bytes, to.data() + offsets[0] * bytes, steps[0], from.data() + offsets[1] * bytes,
               steps[1], count);
   });
+  return {};
 }
 
 Result<Array> dense(const Array &array) {
   if (array.isDense())
     return array;
   Result<Array> result = Array::allocate(array.type(), array.shape());
-  if (result.ok())
-    copyElements(*result, array);
+  if (!result.ok())
+    return result;
+  if (Status status = copyElements(*result, array); !status.ok())
+    return status;
   return result;
 }
 

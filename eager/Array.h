@@ -10,6 +10,7 @@
 #include "base/HostTensor.h"
 #include "eager/Engine.h"
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -23,6 +24,12 @@ struct Storage {
   std::shared_ptr<const void> owner; // what keeps the memory
   Charge charge;                     // of memory that was set aside for it
   Variable variable;
+  /// Owners and views outside the engine, as NumPy's arrays. They read and write whenever they
+  /// like, so while there is one, an operation on the storage is done before whoever issues it goes
+  /// on.
+  std::atomic<int> sharers{0};
+
+  bool isShared() const { return sharers.load(std::memory_order_relaxed) > 0; }
 };
 
 using Strides = std::vector<int64_t>; // in elements; may be zero or negative
@@ -30,11 +37,12 @@ using Strides = std::vector<int64_t>; // in elements; may be zero or negative
 class Array {
 public:
   Array() = default;
-  /// Of memory that is set aside, row-major; nothing where there is no such memory.
+  /// Of memory that is set aside, row-major. Before there is none (ResourceExhausted), operations
+  /// under way are waited for: they may hold memory that nobody else needs.
   static Result<Array> allocate(DataType type, Shape shape);
   /// On the memory of a host tensor, which nobody else may change.
   static Array adopt(HostTensor tensor);
-  /// On memory of somebody else's.
+  /// On memory of somebody else's, who keeps sharing it.
   static Array borrow(DataType type, Shape shape, Strides strides, void *data, bool writable,
                       std::shared_ptr<const void> owner);
 
@@ -52,7 +60,8 @@ public:
 
   /// The same storage seen otherwise; the caller answers for the bounds.
   Array view(Shape shape, Strides strides, int64_t offset) const;
-  /// One of NumPy's broadcasts; nothing where the shapes don't fit.
+  /// One of NumPy's broadcasts; nothing where the shapes don't fit, or where the result's has no
+  /// elementCount: a negative size, or too many elements.
   std::optional<Array> broadcastTo(const Shape &shape) const;
   /// The same elements in row-major order under another shape, where strides can say so.
   std::optional<Array> reshaped(const Shape &shape) const;
@@ -83,8 +92,9 @@ Resources resourcesOfProcess();
 std::optional<Shape> broadcastShapes(std::span<const Shape *const> shapes);
 
 /// Copies elements of one type between arrays of one shape, whose variables are ready. Of memory
-/// that overlaps the source is read first where that matters.
-void copyElements(const Array &to, const Array &from);
+/// that overlaps the source is read first where that matters, which takes a copy: ResourceExhausted
+/// where there is no memory for it, and nothing is written.
+[[nodiscard]] Status copyElements(const Array &to, const Array &from);
 
 /// A dense array of the same elements, which is `array` itself where that is dense.
 Result<Array> dense(const Array &array);

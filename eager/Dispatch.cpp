@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <pthread.h>
 #include <stdexcept>
 
 namespace tensmith::eager {
@@ -15,8 +16,8 @@ namespace {
 /// thread (10 us).
 constexpr int64_t kSmall = 4096;
 
-/// Bytes of results that the engine has yet to compute, beyond which whoever issues more waits: a
-/// loop that never reads anything must not fill the memory.
+/// Bytes that the engine has yet to write, and copies to read, beyond which whoever issues more
+/// waits: a loop that never reads anything must not fill the memory.
 constexpr int64_t kMostPending = int64_t(1) << 26;
 std::atomic<int64_t> pendingBytes{0};
 
@@ -31,9 +32,24 @@ private:
   int64_t bytes_;
 };
 
-std::string (*placeOfCaller)() = nullptr;
+Caller caller;
+
+/// Without the interpreter's lock for as long as this lives.
+class LetGo {
+public:
+  LetGo() : state_(caller.letGo ? caller.letGo() : nullptr) {}
+  ~LetGo() {
+    if (state_)
+      caller.takeBack(state_);
+  }
+  LetGo(const LetGo &) = delete;
+
+private:
+  void *state_;
+};
 
 bool isReady(const Array &array) { return Engine::ofProcess().isReady(array.storage()->variable); }
+bool isShared(const Array &array) { return array.storage()->isShared(); }
 
 /// What an operation takes, in elements; products count their multiplications.
 int64_t workOf(const Operator &op, std::span<const Array> operands) {
@@ -104,14 +120,35 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
   return arrays;
 }
 
-std::string place() { return placeOfCaller ? placeOfCaller() : std::string(); }
+std::string place() { return caller.place ? caller.place() : std::string(); }
+
+/// Of the elements that a view keeps alive, some of which it may show several times.
+int64_t bytesOf(const Array &array) {
+  return std::min(array.size() * byteSize(array.type()), array.storage()->bytes);
+}
+
+/// Before more is pushed.
+void waitWhereMuchIsPending() {
+  if (pendingBytes <= kMostPending)
+    return;
+  LetGo unlocked;
+  Engine::ofProcess().waitForAll();
+}
+
+/// To the engine, which does it here where it has no other thread.
+void hand(Task task) {
+  Engine &engine = Engine::ofProcess();
+  std::optional<LetGo> unlocked;
+  if (engine.naive() || engine.threads() == 1)
+    unlocked.emplace();
+  engine.push(std::move(task));
+}
 
 /// By the engine: results are set aside now and computed later.
 Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes,
                                 std::span<const Array> operands,
                                 std::vector<reference::ResultType> types) {
-  if (pendingBytes > kMostPending)
-    Engine::ofProcess().waitForAll();
+  waitWhereMuchIsPending();
   std::vector<Array> results;
   Task task;
   int64_t bytes = 0;
@@ -133,14 +170,61 @@ Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes
     auto done = evaluate(op, attributes, operands, results, types);
     return done.ok() ? Status() : done.status();
   };
-  Engine::ofProcess().push(std::move(task));
+  hand(std::move(task));
   return results;
+}
+
+/// Once the engine is done with both.
+Status copyNow(const Array &to, const Array &from) {
+  LetGo unlocked;
+  if (Status status = wait(from); !status.ok())
+    return status;
+  if (Status status = wait(to, /*toWrite=*/true); !status.ok())
+    return status;
+  return copyElements(to, from);
+}
+
+/// Operands' variables are ready. Operations under way may hold memory that the evaluation lacks.
+Result<std::vector<Array>> evaluateNow(const Operator &op, const Attributes &attributes,
+                                       std::span<const Array> operands,
+                                       std::span<const reference::ResultType> types) {
+  auto results = evaluate(op, attributes, operands, {}, types);
+  Engine &engine = Engine::ofProcess();
+  if (results.ok() || results.status().code() != StatusCode::ResourceExhausted || engine.isIdle())
+    return results;
+  engine.waitForAll();
+  return evaluate(op, attributes, operands, {}, types);
+}
+
+/// A fork takes only its own thread along. Operations and compilations on others are done first,
+/// and theirs are not begun before it is over; operations begin compilations, so they come first.
+/// One that forks itself, to run another program, does not wait for itself.
+void orderForks() {
+  static thread_local bool isOrdered = false;
+  auto before = [] {
+    isOrdered = !Engine::isInTask() && !Kernels::isMaking();
+    if (!isOrdered)
+      return;
+    Engine::ofProcess().beforeFork();
+    Kernels::ofProcess().beforeFork();
+  };
+  static constexpr auto after = [](bool isChild) {
+    if (!isOrdered)
+      return;
+    Kernels::ofProcess().afterFork(isChild);
+    Engine::ofProcess().afterFork(isChild);
+  };
+  auto inParent = [] { after(false); };
+  auto inChild = [] { after(true); };
+  static const int ordered = pthread_atfork(before, inParent, inChild);
+  (void)ordered;
 }
 
 } // namespace
 
 Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attributes,
                                     std::span<const Array> operands) {
+  orderForks();
   std::vector<reference::ResultType> types;
   if (op.infer) {
     ResultTypes inferred = op.infer(attributes, operands);
@@ -149,18 +233,23 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
     types = std::move(*inferred);
   }
   bool isHere = std::all_of(operands.begin(), operands.end(), isReady);
-  bool isLater =
-      op.infer && !Engine::ofProcess().naive() && (!isHere || workOf(op, operands) > kSmall);
+  bool isLater = op.infer && !Engine::ofProcess().naive() &&
+                 (!isHere || workOf(op, operands) > kSmall) &&
+                 std::none_of(operands.begin(), operands.end(), isShared);
   if (isLater)
     return push(op, attributes, operands, std::move(types));
-  if (!isHere)
-    for (const Array &operand : operands)
-      if (Status status = wait(operand); !status.ok())
-        return status;
-  return evaluate(op, attributes, operands, {}, types);
+  if (isHere && op.infer && workOf(op, operands) <= kSmall) // shorter than to let go
+    return evaluateNow(op, attributes, operands, types);
+  std::vector<Array> kept(operands.begin(), operands.end());
+  LetGo unlocked;
+  for (const Array &operand : kept)
+    if (Status status = wait(operand); !status.ok())
+      return status;
+  return evaluateNow(op, attributes, kept, types);
 }
 
 Status assign(const Array &to, const Array &from) {
+  orderForks();
   if (!to.storage()->writable)
     return invalidArgument("the tensor is on memory that may only be read; assign to a copy");
   Result<Array> converted = cast(from, to.type());
@@ -170,21 +259,22 @@ Status assign(const Array &to, const Array &from) {
   if (!source)
     return invalidArgument("a value of shape " + toString(from.shape()) +
                            " can't be assigned to a place of shape " + toString(to.shape()));
+  if (isShared(to) || isShared(*source))
+    return copyNow(to, *source);
   Engine &engine = Engine::ofProcess();
-  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source)) {
-    copyElements(to, *source);
-    return {};
-  }
+  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source))
+    return copyElements(to, *source);
+  waitWhereMuchIsPending();
   Task task;
   task.writes.push_back(to.variable());
   task.reads.push_back(source->variable());
   task.name = "assign";
   task.place = place();
-  task.body = [to, from = *source] {
-    copyElements(to, from);
-    return Status();
+  task.body = [to, from = *source,
+               pending = std::make_shared<Pending>(bytesOf(to) + bytesOf(*source))] {
+    return copyElements(to, from);
   };
-  engine.push(std::move(task));
+  hand(std::move(task));
   return {};
 }
 
@@ -195,7 +285,7 @@ Status wait(const Array &array, bool toWrite) {
   return engine.wait(array.storage()->variable, toWrite);
 }
 
-void setPlaces(std::string (*callback)()) { placeOfCaller = callback; }
+void setCaller(const Caller &given) { caller = given; }
 
 Result<Array> cast(const Array &array, DataType type) {
   if (array.type() == type)

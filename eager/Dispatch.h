@@ -5,7 +5,9 @@
 // and there (Kernels.h), else by the operator's evaluation. Whatever else is to happen to an
 // operation (recording it, tracing it into a graph) has its place here, and nowhere else.
 //
-// Called by one thread at a time: Python's, which holds the interpreter's lock.
+// Called by threads that hold the interpreter's lock, and so issue operations one at a time. What
+// takes long, evaluations and waits, lets go of it; operands are copied before. Threads that use
+// one tensor, and of which one writes it, have to take turns by themselves.
 #pragma once
 
 #include "eager/Operators.h"
@@ -23,9 +25,15 @@ Status assign(const Array &to, const Array &from);
 /// Waits until the array's elements are there; `toWrite`: and nobody reads them any more.
 Status wait(const Array &array, bool toWrite = false);
 
-/// Asked for the place in the caller's program of an operation that does not run at once; null:
-/// none is noted.
-void setPlaces(std::string (*placeOfCaller)());
+/// The language that operations are issued from. Null: it has no such thing.
+struct Caller {
+  /// The place in its program of an operation that does not run at once.
+  std::string (*place)() = nullptr;
+  /// Let go of the interpreter's lock, which the thread holds, and take it again.
+  void *(*letGo)() = nullptr;
+  void (*takeBack)(void *state) = nullptr;
+};
+void setCaller(const Caller &caller);
 
 /// Operands of an element-wise operator as their promoted type; `array` itself where it has it.
 Result<Array> cast(const Array &array, DataType type);

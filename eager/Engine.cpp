@@ -48,6 +48,8 @@ EngineOptions fromEnvironment() {
   return options;
 }
 
+thread_local bool inTask = false;
+
 /// Each variable once, and not as read where it is written too: an operation that got a variable as
 /// a reader would wait for itself as its writer.
 void makeDistinct(Task &task) {
@@ -199,20 +201,30 @@ void Engine::runReady(std::unique_lock<std::mutex> &lock) {
   release(*operation);
   Task task = std::exchange(operation->task, Task{});
   free_.push_back(operation);
-  --unfinished_;
   if (waiting_ > 0 || options_.naive)
     progress_.notify_all();
-  // What the operation kept alive goes without the lock: a tensor's last reference may be here.
+  // What the operation kept alive goes without the lock: a tensor's last reference may be here. It
+  // counts as unfinished until then, since who waits for all may do so for the memory.
   lock.unlock();
   task = Task{};
   lock.lock();
+  if (--unfinished_ == 0 && (waiting_ > 0 || options_.naive))
+    progress_.notify_all();
 }
 
+bool Engine::isInTask() { return inTask; }
+
 Status Engine::execute(const Task &task) {
+  auto run = [&] {
+    bool before = std::exchange(inTask, true);
+    Status status = task.body ? task.body() : Status();
+    inTask = before;
+    return status;
+  };
   if (!tracing_)
-    return task.body ? task.body() : Status();
+    return run();
   int64_t begin = now();
-  Status status = task.body ? task.body() : Status();
+  Status status = run();
   int64_t end = now();
   std::lock_guard lock(mutex_);
   if (tracing_)
@@ -272,6 +284,26 @@ Status Engine::wait(Variable &variable, bool alsoReaders) {
 
 void Engine::waitForAll() {
   std::unique_lock lock(mutex_);
+  finish(lock);
+}
+
+void Engine::beforeFork() {
+  std::unique_lock lock(mutex_);
+  finish(lock);
+  lock.release();
+}
+
+void Engine::afterFork(bool isChild) {
+  if (isChild) { // threads that slept in the conditions are not there
+    std::construct_at(&progress_);
+    std::construct_at(&idle_);
+    workers_ = waiting_ = 0;
+  }
+  mutex_.unlock();
+}
+
+/// Does what is ready and waits for the rest; the lock is held before and after.
+void Engine::finish(std::unique_lock<std::mutex> &lock) {
   while (unfinished_ > 0) {
     if (!ready_.empty()) {
       runReady(lock);

@@ -69,9 +69,15 @@ public:
   Status wait(Variable &variable, bool alsoReaders = false);
   /// Until all is done. Failures stay with their variables.
   void waitForAll();
+  /// Around a fork: all is done, and nothing is pushed until it is over. The child has no worker
+  /// yet.
+  void beforeFork();
+  void afterFork(bool isChild);
 
   /// Whether `wait` would return at once, without failure.
   bool isReady(Variable &variable);
+  /// Whether the calling thread is doing an operation, and so must not wait for all.
+  static bool isInTask();
   /// Whether nothing is left to do: all variables are ready then.
   bool isIdle() const { return unfinished_.load(std::memory_order_acquire) == 0; }
   bool naive() const { return options_.naive; }
@@ -103,7 +109,7 @@ private:
   void release(Pushed &operation);
   void giveOn(Variable &variable);
   void runReady(std::unique_lock<std::mutex> &lock);
-  void finish(Pushed &operation, Status status);
+  void finish(std::unique_lock<std::mutex> &lock);
   Status execute(const Task &task);
   void callWorker();
   static void work(void *self);

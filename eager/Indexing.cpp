@@ -55,6 +55,14 @@ int64_t elementOf(const Array &array, int64_t offset) {
   }
 }
 
+/// Memory for lists of `count` integers each: a view may have any number of elements.
+Status chargeLists(Charge &charge, int64_t lists, std::optional<int64_t> count) {
+  ResourceScope scope(resourcesOfProcess());
+  if (count && *count <= INT64_MAX / 8 / lists && charge.take(8 * lists * *count))
+    return {};
+  return Status(StatusCode::ResourceExhausted, "there is no memory for the positions of an index");
+}
+
 /// An array's elements in row-major order.
 std::vector<int64_t> elementsOf(const Array &array) {
   std::vector<int64_t> elements;
@@ -88,6 +96,9 @@ Status appendMask(std::vector<IndexItem> &items, const Array &mask, const Shape 
       return invalidArgument("a mask of shape " + toString(mask.shape()) +
                              " does not fit a tensor of shape " + toString(shape) + " at axis " +
                              std::to_string(axis + i));
+  Charge charge; // of the elements, and of positions where all are true
+  if (Status status = chargeLists(charge, mask.rank() + 1, mask.size()); !status.ok())
+    return status;
   std::vector<int64_t> elements = elementsOf(mask);
   std::vector<std::vector<int64_t>> positions(mask.shape().size());
   int64_t count = 0;
@@ -174,7 +185,11 @@ Status addPlaces(Selection &selection, const Chosen &chosen) {
   if (!shape)
     return invalidArgument("the arrays of an index do not broadcast together");
   selection.shape = *shape;
-  selection.places.emplace(size_t(*elementCount(*shape)), 0);
+  Charge charge; // of the places, and of one array's indices
+  std::optional<int64_t> count = elementCount(*shape);
+  if (Status status = chargeLists(charge, 2, count); !status.ok())
+    return status;
+  selection.places.emplace(size_t(*count), 0);
   for (size_t k = 0; k < chosen.arrays.size(); ++k) {
     std::vector<int64_t> indices = elementsOf(*chosen.arrays[k].broadcastTo(*shape));
     for (size_t i = 0; i < indices.size(); ++i) {
@@ -297,9 +312,8 @@ Status scatter(const Selection &selection, const Array &values) {
   if (whole->size() == 0)
     return {};
   if (!selection.places)
-    copyElements(selection.view, *whole);
-  else
-    copyChosen(selection, *whole, false);
+    return copyElements(selection.view, *whole);
+  copyChosen(selection, *whole, false);
   return {};
 }
 

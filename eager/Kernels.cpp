@@ -127,6 +127,8 @@ SessionHandle sessionOf(const Module &module) {
 
 using Bytes = std::string;
 
+thread_local bool isMakingHere = false;
+
 /// The module of a graph of one operator; empty where it can't be made.
 Bytes compiled(const Operator &op, const Attributes &attributes, const std::vector<Input> &inputs,
                const ts_compile_options &options) {
@@ -200,7 +202,10 @@ Kernels &Kernels::ofProcess() {
   return kernels;
 }
 
+bool Kernels::isMaking() { return isMakingHere; }
+
 void Kernels::make(Kernel &kernel) {
+  isMakingHere = true;
   ts_compile_options options = client::defaultOptions();
   client::ModuleCache cache("eager/" + std::string(kernel.op.name) + ".mlir",
                             std::as_bytes(std::span(kernel.key)), options);
@@ -230,6 +235,7 @@ void Kernels::make(Kernel &kernel) {
   kernel.state = kernel.session ? Kernel::State::Ready : Kernel::State::Failed;
   --making_;
   made_.notify_all();
+  isMakingHere = false;
 }
 
 std::shared_ptr<Kernels::Kernel> Kernels::find(const Operator &op, const Attributes &attributes,
@@ -309,6 +315,18 @@ Kernels::run(const Operator &op, const Attributes &attributes, std::span<const A
 void Kernels::finish() {
   std::unique_lock lock(mutex_);
   made_.wait(lock, [&] { return making_ == 0; });
+}
+
+void Kernels::beforeFork() {
+  std::unique_lock lock(mutex_);
+  made_.wait(lock, [&] { return making_ == 0; });
+  lock.release();
+}
+
+void Kernels::afterFork(bool isChild) {
+  if (isChild) // threads that slept in the condition are not there
+    std::construct_at(&made_);
+  mutex_.unlock();
 }
 
 Kernels::Statistics Kernels::statistics() {

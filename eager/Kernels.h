@@ -30,6 +30,11 @@ public:
                                                 std::span<const Array> set);
   /// Until nothing is compiled any more.
   void finish();
+  /// Around a fork: nothing is compiled, and nothing begins to be until it is over.
+  void beforeFork();
+  void afterFork(bool isChild);
+  /// Whether the calling thread makes a kernel, for which the compiler may fork.
+  static bool isMaking();
   struct Statistics {
     int64_t compiled = 0, loaded = 0, failed = 0, runs = 0;
   };

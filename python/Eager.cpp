@@ -308,5 +308,8 @@ NB_MODULE(_eager, m) {
   bindIndexing(tensor);
   bindExchange(m, tensor);
   bindEngine(m);
-  eager::setPlaces(placeOfCaller);
+  eager::setCaller(
+      {.place = placeOfCaller,
+       .letGo = []() -> void * { return PyEval_SaveThread(); },
+       .takeBack = [](void *state) { PyEval_RestoreThread(static_cast<PyThreadState *>(state)); }});
 }

@@ -1,7 +1,7 @@
 // Eager tensors in Python: what the files of the module `_eager` share.
 //
 // All calls hold the interpreter's lock, so that operations are issued one at a time; who waits for
-// the engine lets go of it.
+// the engine, or evaluates for long, lets go of it.
 #pragma once
 
 #include "eager/Dispatch.h"

@@ -1,8 +1,8 @@
 // Memory shared with other libraries: DLPack both ways (its versions 0 and 1), and Python's buffer
 // protocol, by which NumPy sees a tensor's memory too.
-//
-// Structures are those of DLPack's specification (dmlc.github.io/dlpack, version 1.1).
 #include "python/Eager.h"
+
+#include "base/DLPack.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -12,64 +12,25 @@ namespace {
 
 constexpr int32_t kCpu = 1;
 
-struct Device {
-  int32_t type, id;
-};
-struct ElementCode {
-  uint8_t code, bits;
-  uint16_t lanes;
-};
-struct View {
-  void *data;
-  Device device;
-  int32_t rank;
-  ElementCode type;
-  int64_t *shape, *strides;
-  uint64_t byteOffset;
-};
-struct Managed {
-  View view;
-  void *context;
-  void (*deleter)(Managed *);
-};
-struct ManagedVersioned {
-  struct {
-    uint32_t major, minor;
-  } version;
-  void *context;
-  void (*deleter)(ManagedVersioned *);
-  uint64_t flags;
-  View view;
-};
-constexpr uint64_t kReadOnly = 1, kIsCopied = 2;
+constexpr uint64_t kReadOnly = 1, kIsCopied = 2; // of DLManagedTensorVersioned
 
-enum : uint8_t { kInt, kUnsigned, kFloat, kBfloat = 4, kComplex, kBool };
-
-std::optional<ElementCode> codeOf(DataType type) {
-  uint8_t bits = uint8_t(8 * byteSize(type));
-  switch (info(type).kind) {
-  case TypeClass::Bool:
-    return ElementCode{kBool, 8, 1};
-  case TypeClass::Signed:
-    return ElementCode{kInt, bits, 1};
-  case TypeClass::Unsigned:
-    return ElementCode{kUnsigned, bits, 1};
-  case TypeClass::Complex:
-    return ElementCode{kComplex, bits, 1};
-  case TypeClass::Float:
-    return bits < 16
-               ? std::nullopt
-               : std::optional(ElementCode{type == DataType::BF16 ? kBfloat : kFloat, bits, 1});
-  default:
-    return std::nullopt;
-  }
+/// Elements of less than 16 bits are integers and booleans of a byte: no small floats, nothing
+/// packed.
+bool isTensors(const DLPackElement &element) {
+  return element.bits >= (isFloat(element.type) ? 16 : 8);
 }
 
-DataType typeOf(ElementCode code) {
-  for (int number = 1; number <= int(DataType::BF16); ++number)
-    if (auto known = codeOf(DataType(number));
-        known && known->code == code.code && known->bits == code.bits && code.lanes == 1)
-      return DataType(number);
+std::optional<DLDataType> codeOf(DataType type) {
+  for (const DLPackElement &each : kDLPackElements)
+    if (each.type == type && isTensors(each))
+      return DLDataType{each.code, each.bits, 1};
+  return std::nullopt;
+}
+
+DataType typeOf(DLDataType code) {
+  for (const DLPackElement &each : kDLPackElements)
+    if (each.code == code.code && each.bits == code.bits && code.lanes == 1 && isTensors(each))
+      return each.type;
   throw nb::type_error("the elements are of a type that tensors do not have");
 }
 
@@ -82,12 +43,14 @@ template <typename Kind> struct Export {
 
   explicit Export(Array given)
       : array(std::move(given)), shape(array.shape()), strides(array.strides()) {
-    managed.view = {
+    managed.dl_tensor = {
         array.data(),   {kCpu, 0}, int32_t(array.rank()), *codeOf(array.type()), shape.data(),
         strides.data(), 0};
-    managed.context = this;
-    managed.deleter = [](Kind *self) { delete static_cast<Export *>(self->context); };
+    managed.manager_ctx = this;
+    managed.deleter = [](Kind *self) { delete static_cast<Export *>(self->manager_ctx); };
+    ++array.storage()->sharers;
   }
+  ~Export() { --array.storage()->sharers; }
 };
 
 template <typename Kind> nb::object capsuleOf(Kind *managed, const char *name) {
@@ -120,11 +83,18 @@ nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersi
   Array array = tensor.array;
   if (isCopied) {
     array = take(Array::allocate(array.type(), array.shape()));
-    eager::copyElements(array, tensor.array);
+    check(eager::copyElements(array, tensor.array));
   }
-  if (maxVersion.is_none() || nb::cast<std::pair<int, int>>(maxVersion).first < 1)
-    return capsuleOf(&(new Export<Managed>(array))->managed, "dltensor");
-  auto *exported = new Export<ManagedVersioned>(array);
+  bool hasFlags = !maxVersion.is_none() && nb::cast<std::pair<int, int>>(maxVersion).first >= 1;
+  if (!hasFlags && !array.storage()->writable) {
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is on memory that may only be read, which DLPack "
+                    "can't say before version 1; give max_version or copy=True");
+    throw nb::python_error();
+  }
+  if (!hasFlags)
+    return capsuleOf(&(new Export<DLManagedTensor>(array))->managed, "dltensor");
+  auto *exported = new Export<DLManagedTensorVersioned>(array);
   exported->managed.version = {1, 1};
   exported->managed.flags =
       (isCopied ? kIsCopied : 0) | (array.storage()->writable ? 0 : kReadOnly);
@@ -134,12 +104,12 @@ nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersi
 template <typename Kind>
 Array adopted(nb::object capsule, const char *name, const char *used, bool isReadOnly) {
   auto *managed = static_cast<Kind *>(PyCapsule_GetPointer(capsule.ptr(), name));
-  const View &view = managed->view;
-  if (view.device.type != kCpu)
+  const DLTensor &view = managed->dl_tensor;
+  if (view.device.device_type != kCpu)
     throw nb::value_error("only tensors in the host's memory can be taken over");
-  DataType type = typeOf(view.type);
-  Shape shape(view.shape, view.shape + view.rank);
-  eager::Strides strides = view.strides ? eager::Strides(view.strides, view.strides + view.rank)
+  DataType type = typeOf(view.dtype);
+  Shape shape(view.shape, view.shape + view.ndim);
+  eager::Strides strides = view.strides ? eager::Strides(view.strides, view.strides + view.ndim)
                                         : eager::denseStrides(shape);
   if (!elementCount(shape))
     throw nb::value_error("the tensor's shape has too many elements");
@@ -151,22 +121,22 @@ Array adopted(nb::object capsule, const char *name, const char *used, bool isRea
     managed->deleter(managed);
   });
   PyCapsule_SetName(capsule.ptr(), used);
-  return Array::borrow(type, shape, strides, static_cast<std::byte *>(view.data) + view.byteOffset,
+  return Array::borrow(type, shape, strides, static_cast<std::byte *>(view.data) + view.byte_offset,
                        !isReadOnly, std::move(owner));
 }
 
 Tensor fromDlpack(nb::object capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-    auto *managed =
-        static_cast<ManagedVersioned *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    auto *managed = static_cast<DLManagedTensorVersioned *>(
+        PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     if (managed->version.major != 1)
       throw nb::value_error("DLPack of another major version than 1");
-    return {adopted<ManagedVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned",
-                                      managed->flags & kReadOnly)};
+    return {adopted<DLManagedTensorVersioned>(
+        capsule, "dltensor_versioned", "used_dltensor_versioned", managed->flags & kReadOnly)};
   }
   if (!PyCapsule_IsValid(capsule.ptr(), "dltensor"))
     throw nb::value_error("no DLPack capsule, or one that was taken already");
-  return {adopted<Managed>(capsule, "dltensor", "used_dltensor", false)};
+  return {adopted<DLManagedTensor>(capsule, "dltensor", "used_dltensor", false)};
 }
 
 /// As the struct module names them.
@@ -208,6 +178,14 @@ const char *formatOf(DataType type) {
 struct BufferShape {
   std::vector<Py_ssize_t> shape, strides;
   Array array;
+
+  explicit BufferShape(const Array &given)
+      : shape(given.shape().begin(), given.shape().end()), array(given) {
+    for (int64_t stride : given.strides())
+      strides.push_back(Py_ssize_t(stride) * Py_ssize_t(byteSize(given.type())));
+    ++array.storage()->sharers;
+  }
+  ~BufferShape() { --array.storage()->sharers; }
 };
 
 int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
@@ -232,10 +210,8 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
     PyErr_SetString(PyExc_BufferError, status.message().c_str());
     return -1;
   }
-  auto *kept = new BufferShape{{array.shape().begin(), array.shape().end()}, {}, array};
+  auto *kept = new BufferShape(array);
   Py_ssize_t bytes = Py_ssize_t(byteSize(array.type()));
-  for (int64_t stride : array.strides())
-    kept->strides.push_back(Py_ssize_t(stride) * bytes);
   buffer->buf = array.data();
   buffer->obj = object;
   Py_INCREF(object);

@@ -72,6 +72,8 @@ std::vector<IndexItem> itemsOf(nb::handle key) {
 
 eager::Selection selectionOf(const Array &array, nb::handle key) {
   Result<eager::Selection> selection = eager::select(array, itemsOf(key));
+  if (selection.status().code() == StatusCode::ResourceExhausted)
+    raise(selection.status());
   if (!selection.ok())
     throw nb::index_error(selection.status().message().c_str());
   return std::move(*selection);
@@ -108,7 +110,7 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
   waitFor(tensor.array, /*toWrite=*/true);
   if (values.storage() == tensor.array.storage()) {
     Array apart = take(Array::allocate(values.type(), values.shape()));
-    eager::copyElements(apart, values);
+    check(eager::copyElements(apart, values));
     values = apart;
   }
   check(eager::scatter(selection, values));

@@ -112,9 +112,14 @@ DataType typeOfLeaf(nb::handle leaf) {
   return kind;
 }
 
+/// Deeper lists are refused: one that contains itself has no end.
+constexpr size_t kDeepestList = 64;
+
 /// Of tensors of one shape: copied next to each other.
 Array stacked(const Flat &flat, DataType type) {
-  Shape inner = nb::cast<Tensor &>(flat.leaves[0]).array.shape(), shape = flat.shape;
+  Shape inner, shape = flat.shape;
+  if (nb::isinstance<Tensor>(flat.leaves[0]))
+    inner = nb::cast<Tensor &>(flat.leaves[0]).array.shape();
   shape.insert(shape.end(), inner.begin(), inner.end());
   Array result = take(Array::allocate(type, shape));
   int64_t size = flat.leaves.empty() ? 0 : result.size() / int64_t(flat.leaves.size());
@@ -142,6 +147,8 @@ Array scalarArray(nb::handle value, DataType beside) {
 Array arrayOfList(nb::handle value, DataType type) {
   Flat flat;
   for (nb::object first = nb::borrow(value); isList(first);) {
+    if (flat.shape.size() == kDeepestList)
+      throw nb::value_error("lists are nested more than 64 deep");
     flat.shape.push_back(int64_t(nb::len(first)));
     if (flat.shape.back() == 0)
       break;

@@ -10,27 +10,8 @@ namespace {
 
 constexpr int32_t kHost = 1, kPinnedHost = 3;
 
-struct Correspondence {
-  DataType type;
-  uint8_t code; // kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLComplex 5, kDLBool 6, floats of
-                // 8 bits and of 4
-  uint8_t bits;
-};
-
-constexpr Correspondence kTypes[] = {
-    {DataType::I8, 0, 8},          {DataType::I16, 0, 16},        {DataType::I32, 0, 32},
-    {DataType::I64, 0, 64},        {DataType::U8, 1, 8},          {DataType::U16, 1, 16},
-    {DataType::U32, 1, 32},        {DataType::U64, 1, 64},        {DataType::F16, 2, 16},
-    {DataType::F32, 2, 32},        {DataType::F64, 2, 64},        {DataType::BF16, 4, 16},
-    {DataType::C64, 5, 64},        {DataType::C128, 5, 128},      {DataType::Bool, 6, 8},
-    {DataType::F8E4M3FN, 10, 8},   {DataType::F8E4M3FNUZ, 11, 8}, {DataType::F8E5M2, 12, 8},
-    {DataType::F8E5M2FNUZ, 13, 8}, {DataType::F8E8M0, 14, 8},     {DataType::F4E2M1, 17, 4},
-    {DataType::I4, 0, 4},          {DataType::U4, 1, 4},          {DataType::I2, 0, 2},
-    {DataType::U2, 1, 2},
-};
-
 Result<DataType> typeOf(const DLDataType &type) {
-  for (const Correspondence &row : kTypes)
+  for (const DLPackElement &row : kDLPackElements)
     if (row.code == type.code && row.bits == type.bits && type.lanes == 1)
       return row.type;
   return unsupported("there is no element type for DLPack's code " + std::to_string(type.code) +
@@ -150,8 +131,8 @@ Result<TensorRef> fromDlpack(DLManagedTensor *managed) {
 }
 
 Result<DLManagedTensor *> toDlpack(const TensorRef &tensor) {
-  const Correspondence *row = nullptr;
-  for (const Correspondence &candidate : kTypes)
+  const DLPackElement *row = nullptr;
+  for (const DLPackElement &candidate : kDLPackElements)
     if (tensor->kind() == TensorKind::Tensor && candidate.type == tensor->type())
       row = &candidate;
   if (!row)

@@ -100,46 +100,44 @@ func (s *Session) run(inputs, outputs []*Tensor, results []*C.ts_tensor) error {
 	if s.handle == nil {
 		return ErrClosed
 	}
-	given := make([]*C.ts_tensor, len(inputs))
-	unlock, err := hold(inputs, given)
+	handles, unlock, err := hold(inputs, outputs)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	if outputs != nil {
-		unlock, err := hold(outputs, results)
-		defer unlock()
-		if err != nil {
-			return err
-		}
-	}
+	given := handles[:len(inputs)]
+	copy(results, handles[len(inputs):])
 	return check(C.ts_session_run(s.handle, unsafe.SliceData(given), C.size_t(len(given)),
 		unsafe.SliceData(results), C.size_t(len(results))))
 }
 
-// hold keeps the tensors from being closed until what it gives is called. One that is there twice is held once: a lock
-// that is taken again may wait for a Close that waits for the first.
-func hold(tensors []*Tensor, handles []*C.ts_tensor) (func(), error) {
+// hold keeps the tensors from being closed until the function that it gives is called; handles are the inputs', then the
+// outputs'. A tensor that is there twice, in one list or in both, is held once: a lock that is taken again may wait for a
+// Close that waits for the first.
+func hold(inputs, outputs []*Tensor) ([]*C.ts_tensor, func(), error) {
+	handles := make([]*C.ts_tensor, 0, len(inputs)+len(outputs))
 	held := map[*Tensor]bool{}
 	unlock := func() {
 		for tensor := range held {
 			tensor.mutex.RUnlock()
 		}
 	}
-	for i, tensor := range tensors {
-		if tensor == nil {
-			return unlock, invalid("tensor %d is nil", i)
+	for _, tensors := range [][]*Tensor{inputs, outputs} {
+		for i, tensor := range tensors {
+			if tensor == nil {
+				return nil, unlock, invalid("tensor %d is nil", i)
+			}
+			if !held[tensor] {
+				tensor.mutex.RLock()
+				held[tensor] = true
+			}
+			if tensor.handle == nil {
+				return nil, unlock, ErrClosed
+			}
+			handles = append(handles, tensor.handle)
 		}
-		if !held[tensor] {
-			tensor.mutex.RLock()
-			held[tensor] = true
-		}
-		if tensor.handle == nil {
-			return unlock, ErrClosed
-		}
-		handles[i] = tensor.handle
 	}
-	return unlock, nil
+	return handles, unlock, nil
 }
 
 // Close frees the session once no run is going on.

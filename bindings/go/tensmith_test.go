@@ -175,6 +175,26 @@ func TestNeitherInputsNorOutputsAreCopied(t *testing.T) {
 	}
 }
 
+// A second hold would wait for a Close that waits for the first.
+func TestATensorThatIsInputAndOutputIsHeldOnce(t *testing.T) {
+	x, err := NewTensor([]int64{2}, []float32{1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unlock, err := hold([]*Tensor{x, x}, []*Tensor{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.mutex.RUnlock() // instead of unlock
+	if !x.mutex.TryLock() {
+		t.Fatal("the tensor is held more than once")
+	}
+	x.mutex.Unlock()
+	x.mutex.RLock()
+	unlock()
+	x.Close()
+}
+
 func TestAnOutputThatIsAnInputHasMemoryOfItsOwn(t *testing.T) {
 	_, session := open(t, "words")
 	words := []int64{3, 1, 4}

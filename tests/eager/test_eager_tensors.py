@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import weakref
 
 import numpy
@@ -225,6 +226,63 @@ def test_exchange_shares_memory():
     assert memoryview(ours).shape == (3, 4)
 
 
+def test_memory_that_may_only_be_read_is_not_handed_out_for_writing():
+    values = numpy.arange(3.0)
+    values.flags.writeable = False
+    ours = _eager.from_dlpack(values.__dlpack__(max_version=(1, 1)))
+    with pytest.raises(BufferError, match="only be read"):
+        ours.__dlpack__()
+    assert not numpy.from_dlpack(ours).flags.writeable
+    copied = _eager.from_dlpack(ours.__dlpack__(copy=True))
+    copied[0] = 5
+    assert values[0] == 0 and copied[0] == 5
+
+
+def test_shared_memory_is_read_and_written_before_a_call_returns():
+    a = numpy.ones((300, 300))  # large enough for the engine
+    t, other = tnp.asarray(a), tnp.asarray(a)
+    for i in range(20):
+        a[:] = i
+        y = tnp.exp(t) * 0 + t + 1
+        a[:] = -1
+        assert (y.numpy() == i + 1).all()
+        t += 3
+        assert (a == 2).all()
+        other[...] = tnp.ones(t.shape) * i
+        assert (a == i).all() and ((t + 0).numpy() == i).all()
+    x = tnp.zeros((300, 300))
+    view = x.numpy()
+    x += 1
+    assert (view == 1).all()
+    del view
+    x += 1  # by the engine again
+    assert (x.numpy() == 2).all()
+
+
+def test_long_evaluations_let_other_threads_go_on():
+    most, rounds, stop = 300, 0, False
+    begun, t = threading.Event(), tnp.asarray(numpy.random.default_rng(8).standard_normal((30, 30)))
+
+    def decompose():
+        nonlocal rounds
+        begun.set()
+        while rounds < most and not stop:
+            tnp.linalg.svdvals(t)
+            rounds += 1
+
+    thread = threading.Thread(target=decompose)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # a thread goes on only where another lets go
+    try:
+        thread.start()
+        begun.wait()
+        stop = True
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert rounds < most
+
+
 def test_memory_goes_with_its_last_view():
     class Owner(numpy.ndarray):
         pass
@@ -259,6 +317,16 @@ def test_random_streams_are_their_state():
     assert left.uniform((4,)).tolist() != right.uniform((4,)).tolist()
 
 
+def huge(*shape):
+    return tnp.broadcast_to(tnp.asarray(0), shape)
+
+
+def endless():
+    values = []
+    values.append(values)
+    return values
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
@@ -270,11 +338,52 @@ def test_random_streams_are_their_state():
         (lambda: tnp.linalg.inv(tnp.zeros((2, 2))), ValueError, "singular"),
         (lambda: tnp.matmul(tnp.ones((2, 3)), tnp.ones((2, 3))), ValueError, "columns"),
         (lambda: tnp.ones(1) < 1j, TypeError, "c128"),
+        (lambda: tnp.ones(3)[endless()], ValueError, "64 deep"),
+        (lambda: tnp.asarray(endless()), ValueError, "64 deep"),
+        (lambda: tnp.asarray([1.0, tnp.ones(3)]), ValueError, "one shape"),
+        (lambda: tnp.broadcast_to(tnp.ones(1), (2**40, 2**40)), ValueError, "does not broadcast"),
+        (lambda: tnp.broadcast_to(tnp.ones(()), (2, -1)), ValueError, "does not broadcast"),
+        (lambda: tnp.ones(3)[huge(2**47)], MemoryError, "positions of an index"),
+        (lambda: tnp.ones((3, 3))[huge(2**33, 1), huge(1, 2**33)], MemoryError, "positions of an index"),
+        (lambda: tnp.broadcast_to(tnp.ones(()), (2**47,))[tnp.broadcast_to(tnp.asarray(True), (2**47,))], MemoryError, "positions"),
     ],
 )
 def test_mistakes_are_told(call, error, words):
     with pytest.raises(error, match=words):
         call().item()
+
+
+def test_loops_that_read_nothing_stay_in_memory():
+    program = """
+import resource, tensmith.numpy as tnp
+tnp.zeros(1 << 20).wait()
+used = 4096 * int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29),) * 2)
+for _ in range(120):  # 3 GB
+    x = tnp.zeros(1 << 20)
+    y = tnp.asarray(x, copy=True)
+    z = tnp.concat([x])
+assert float(z[-1]) == 0
+"""
+    environment = {**os.environ, "TENSMITH_EAGER_KERNELS": "off", "TENSMITH_ENGINE_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)
+
+
+def test_a_fork_waits_for_operations_and_its_child_goes_on():
+    program = """
+import os, tensmith.numpy as tnp
+x = tnp.ones((300, 300))
+for _ in range(30):
+    y = tnp.tanh(tnp.matmul(x, x) * 1e-3) + 1
+child = os.fork()
+z = tnp.sum(tnp.matmul(y, x) + y)
+assert float(z) > 0
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    environment = {**os.environ, "TENSMITH_ENGINE_THREADS": "4", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)
 
 
 PROGRAM = """

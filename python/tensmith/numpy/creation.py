@@ -47,10 +47,12 @@ def operand(value):
     return value if isinstance(value, Tensor) else asarray(value, copy=True)
 
 
-def _plain(obj):
-    """Nested lists with arrays of other libraries as tensors."""
+def _plain(obj, depth=0):
+    """Nested lists with arrays of other libraries as tensors. A list that contains itself has no end."""
     if isinstance(obj, (list, tuple)):
-        return [_plain(each) for each in obj]
+        if depth == 64:
+            raise ValueError("lists are nested more than 64 deep")
+        return [_plain(each, depth + 1) for each in obj]
     return obj if isinstance(obj, (bool, int, float, complex, Tensor)) else _from_other(obj, None)
 
 
