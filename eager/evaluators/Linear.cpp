@@ -296,7 +296,7 @@ template <typename T> Singular<T> decomposeTall(Matrix<T> a) {
           qq += squared(a(i, q));
           pq += conj(a(i, p)) * a(i, q);
         }
-        if (!(std::abs(pq) > 1e-16 * std::sqrt(pp * qq)) || pq == T(0))
+        if (!(std::abs(pq) > 1e-16 * std::sqrt(pp) * std::sqrt(qq)) || pq == T(0))
           continue;
         rotated = 1;
         Rotation<T> rotation(pp, pq, qq);
@@ -351,8 +351,21 @@ template <typename T> void completeBasis(Matrix<T> &u, int64_t begin) {
   }
 }
 
-template <typename T> Singular<T> decomposeSingular(const Matrix<T> &a, bool full) {
+/// The power of two below the largest magnitude; 1 where there is none or it is infinite.
+template <typename T> double scaleOf(const Matrix<T> &a) {
+  double largest = 0;
+  for (const T &number : a.numbers)
+    largest = std::max({largest, std::fabs(std::real(number)), std::fabs(std::imag(number))});
+  return largest > 0 && std::isfinite(largest) ? std::ldexp(1.0, std::ilogb(largest)) : 1;
+}
+
+/// Columns are rotated by their squared lengths, which exceed double's range soon: the matrix is
+/// divided by its scale first, and the singular values are multiplied by it.
+template <typename T> Singular<T> decomposeSingular(Matrix<T> a, bool full) {
   bool isWide = a.rows < a.columns;
+  double scale = scaleOf(a);
+  for (T &number : a.numbers)
+    number /= scale;
   Singular<T> result = decomposeTall(isWide ? adjoint(a) : a);
   int64_t kept = 0, count = int64_t(result.values.size());
   while (kept < count && result.values[size_t(kept)] > result.values[0] * 1e-300)
@@ -363,6 +376,8 @@ template <typename T> Singular<T> decomposeSingular(const Matrix<T> &a, bool ful
       u(i, j) = result.u(i, j);
   completeBasis(u, kept);
   result.u = u;
+  for (double &value : result.values)
+    value *= scale;
   if (!isWide)
     return result;
   Matrix<T> left = adjoint(result.vAdjoint), right = adjoint(result.u);
