@@ -19,6 +19,11 @@ std::optional<int64_t> bound(nb::handle value) {
   return overflow ? overflow * kFar : std::clamp(number, -kFar, kFar);
 }
 
+/// Of another library's array.
+nb::object asTensor(nb::handle value) {
+  return nb::module_::import_("tensmith.numpy").attr("asarray")(value);
+}
+
 IndexItem itemOf(nb::handle value) {
   PyObject *object = value.ptr();
   if (object == Py_None)
@@ -43,10 +48,10 @@ IndexItem itemOf(nb::handle value) {
     array = nb::cast<Tensor &>(value).array;
   else if (PyList_Check(object))
     array = arrayOfList(value, nb::len(value) == 0 ? DataType::I64 : DataType::Undefined);
+  else if (nb::hasattr(value, "__array__")) // NumPy's arrays have __index__ too
+    array = nb::cast<Tensor &>(asTensor(value)).array;
   else if (nb::hasattr(value, "__index__"))
     return *bound(value);
-  else if (nb::hasattr(value, "__array__"))
-    array = arrayOfList(value.attr("tolist")(), DataType::Undefined);
   else
     throw nb::index_error("an index is an integer, a slice, None, ..., or a tensor of integers or "
                           "booleans");
@@ -93,7 +98,7 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
   else if (isScalar(value))
     from = scalarArray(value, tensor.array.type());
   else
-    from = nb::cast<Tensor &>(nb::module_::import_("tensmith.numpy").attr("asarray")(value)).array;
+    from = nb::cast<Tensor &>(asTensor(value)).array;
   // NumPy takes values with leading dimensions of 1 too.
   while (from.shape().size() > selection.resultShape().size() && from.shape()[0] == 1)
     from =
