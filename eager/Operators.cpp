@@ -71,8 +71,12 @@ ResultTypes reducedToCounts(const Attributes &attributes, Operands operands) {
   return reducedTo(DataType::I64, attributes, operands);
 }
 
-/// Of a and b with at least two dimensions each.
+/// Of a and b with at least two dimensions each. The array API standard has products of numbers
+/// only, and evaluations and kernels of booleans would differ.
 ResultTypes product(const Attributes &, Operands operands) {
+  if (operands[0].type() == DataType::Bool)
+    return unsupported("matmul: elements of type bool have no product; cast the operands to an "
+                       "integer type, or use logical_and and any");
   const Shape &a = operands[0].shape(), &b = operands[1].shape();
   if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2])
     return invalidArgument("matmul: operands of shapes " + toString(a) + " and " + toString(b) +

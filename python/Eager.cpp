@@ -104,7 +104,7 @@ Tensor broadcast(const Tensor &tensor, const Shape &shape) {
 
 Tensor filled(const Shape &shape, nb::handle value, const ElementKind &kind) {
   Array result = take(Array::allocate(kind.type, shape));
-  check(eager::assign(result, scalarArray(value, kind.type)));
+  check(eager::assign(result, arrayOfList(value, kind.type)));
   return {result};
 }
 
@@ -143,6 +143,15 @@ nb::object single(const Tensor &tensor) {
   return scalarOf(tensor.array, tensor.array.offset());
 }
 
+/// Of element `at` of a key's stream, in [0, 1): a multiple of half the type's epsilon, so that it
+/// is never rounded up to 1.
+double uniformOf(DataType type, uint64_t key, uint64_t at) {
+  if (type == DataType::F64)
+    return uniform53At(key, at);
+  double steps = type == DataType::F16 ? 0x1p11 : type == DataType::BF16 ? 0x1p8 : 0x1p24;
+  return std::floor(uniformAt(key, at) * steps) / steps;
+}
+
 /// Numbers `first`, first + 1 ... of the stream of a key: uniform in [0, 1), or normal.
 Tensor drawn(const std::string &kind, uint64_t key, uint64_t first, const Shape &shape,
              const ElementKind &element) {
@@ -151,9 +160,7 @@ Tensor drawn(const std::string &kind, uint64_t key, uint64_t first, const Shape 
     throw std::bad_alloc();
   for (int64_t i = 0; i < values.size(); ++i) {
     uint64_t at = first + uint64_t(i);
-    values.setDouble(i, kind == "normal"                ? normalAt(key, at)
-                        : element.type == DataType::F64 ? uniform53At(key, at)
-                                                        : uniformAt(key, at));
+    values.setDouble(i, kind == "normal" ? normalAt(key, at) : uniformOf(element.type, key, at));
   }
   return {Array::adopt(std::move(values))};
 }

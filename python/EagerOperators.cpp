@@ -14,6 +14,7 @@ enum class Domain : uint8_t {
   Any,     // the promoted type
   Numbers, // booleans become int8
   Floats,  // booleans and integers become float64
+  Truths,  // numbers become whether they differ from zero
 };
 
 struct Function {
@@ -24,6 +25,8 @@ struct Function {
 };
 
 DataType typeIn(Domain domain, DataType type) {
+  if (domain == Domain::Truths)
+    return DataType::Bool;
   if (domain == Domain::Floats && (type == DataType::Bool || isInteger(type)))
     return DataType::F64;
   return domain == Domain::Numbers && type == DataType::Bool ? DataType::I8 : type;
@@ -139,10 +142,10 @@ const Function &functionNamed(const std::string &name) {
       {"log1p", "log1p", Domain::Floats},
       {"log2", "log2", Domain::Floats},
       {"logaddexp", "logaddexp", Domain::Floats},
-      {"logical_and", "and"},
+      {"logical_and", "and", Domain::Truths},
       {"logical_not", "logical_not", Domain::Any, -1, "not"},
-      {"logical_or", "or"},
-      {"logical_xor", "xor"},
+      {"logical_or", "or", Domain::Truths},
+      {"logical_xor", "xor", Domain::Truths},
       {"maximum", "max"},
       {"minimum", "min"},
       {"multiply", "mul"},

@@ -75,8 +75,11 @@ void storeScalar(HostTensor &to, int64_t index, nb::handle value) {
     to.setInt(index, PyObject_IsTrue(value.ptr()));
   } else if (PyLong_Check(value.ptr())) {
     storeInteger(to, index, value.ptr());
-  } else {
-    to.setInt(index, int64_t(PyFloat_AsDouble(value.ptr())));
+  } else { // towards zero, as Python's int() does, which refuses infinities and NaN
+    nb::object whole = nb::steal(PyNumber_Long(value.ptr()));
+    if (!whole.is_valid())
+      throw nb::python_error();
+    storeInteger(to, index, whole.ptr());
   }
   if (PyErr_Occurred())
     throw nb::python_error();

@@ -317,7 +317,7 @@ template <typename T> Singular<T> decomposeTall(Matrix<T> a) {
           qq += squared(a(i, q));
           pq += conj(a(i, p)) * a(i, q);
         }
-        if (!(std::abs(pq) > 1e-16 * std::sqrt(pp * qq)) || pq == T(0))
+        if (!(std::abs(pq) > 1e-16 * std::sqrt(pp) * std::sqrt(qq)) || pq == T(0))
           continue;
         rotated = 1;
         Rotation<T> rotation(pp, pq, qq);

@@ -97,6 +97,38 @@ def test_large_operands_go_through_kernels_and_agree():
     assert _eager.kernel_statistics()["runs"] > before
 
 
+def functions_with_types(draw):
+    """Every element-wise function with an element type; those that take the truth of numbers with all."""
+    for count, names in tnp.elementwise.NAMES.items():
+        for name in names.split():
+            types = TYPES[:-2] + ["float16", "bfloat16"]
+            for dtype in types if name in ("logical_and", "logical_or", "logical_xor") else draw.permutation(types[1:])[:1]:
+                yield name, count, str(dtype)
+
+
+def test_kernels_agree_with_evaluations():
+    draw = numpy.random.default_rng(2)
+    for name, count, dtype in functions_with_types(draw):
+        function, tiles = getattr(tnp, name), 512
+        values = [numpy.trunc(draw.standard_normal(64) * 2) for _ in range(count)]
+        if dtype.startswith("uint"):
+            values[0] = abs(values[0])
+        values[1:] = [abs(each) for each in values[1:]]  # exponents and shifts of integers
+        operands = [tnp.astype(tensor(each), getattr(tnp, dtype)) for each in values]
+        try:
+            small = function(*operands)
+        except TypeError:
+            continue
+        expected = tnp.tile(small, (tiles,)).numpy() if dtype != "bfloat16" else numpy.tile(numpy.asarray(small.tolist()), tiles)
+        for _ in range(2):  # before the kernel is there, and by the kernel
+            large = function(*(tnp.tile(each, (tiles,)) for each in operands))
+            assert large.dtype is small.dtype, (name, dtype)
+            found = large.numpy() if dtype != "bfloat16" else numpy.asarray(large.tolist())
+            tolerance = 8 * tnp.finfo(small.dtype).eps if tnp.isdtype(small.dtype, "real floating") else 0
+            numpy.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=f"{name} of {dtype}")
+            _eager.finish()
+
+
 def drawn_index(draw, shape):
     """An index that NumPy takes of a tensor of that shape, but for bounds."""
     parts, axis = [], 0
@@ -213,6 +245,56 @@ def test_linear_algebra():
             agree(tnp.fft.fft(tensor(line)) / n, numpy.fft.fft(line) / n)
 
 
+def test_linear_algebra_of_integers_is_in_float64():
+    square = numpy.asarray([[2, 0, 1], [1, 4, -1], [0, 3, 5]])
+    ours = tensor(square)
+    for name in ("inv", "det", "pinv"):
+        agree(getattr(tnp.linalg, name)(ours), getattr(numpy.linalg, name)(square))
+    agree(tnp.linalg.solve(ours, ours[0]), numpy.linalg.solve(square, square[0]))
+    agree(tnp.linalg.svdvals(ours), numpy.linalg.svd(square, compute_uv=False))
+    agree(tnp.matmul(*tnp.linalg.qr(ours)), square.astype("float64"))
+    agree(tnp.linalg.matrix_power(ours, -2), numpy.linalg.matrix_power(square, -2))
+    agree(tnp.linalg.cholesky(ours @ ours.T), numpy.linalg.cholesky(square @ square.T))
+    for order in (0, 1, 2, 3, numpy.inf):
+        agree(tnp.linalg.vector_norm(ours, axis=0, ord=order), numpy.linalg.norm(square, axis=0, ord=order))
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-300, 1e-160, 1e160, 1e300])
+def test_singular_values_of_any_magnitude(scale):
+    x = numpy.random.default_rng(8).standard_normal((5, 3))
+    x[:, 2] = x[:, 0] + x[:, 1]
+    for values in (x * scale, x.T * scale, x * scale * (1 - 2j)):
+        theirs = numpy.linalg.svd(values, compute_uv=False) / scale
+        agree(tnp.linalg.svdvals(tensor(values)) / scale, theirs)
+        assert tnp.linalg.matrix_rank(tensor(values)).item() == 2
+
+
+def test_means_and_variances():
+    for dtype in ("float16", "bfloat16"):
+        x = tnp.astype(tnp.asarray([100.0, 102.0] * 2500), getattr(tnp, dtype))
+        assert [f(x).item() for f in (tnp.mean, tnp.var, tnp.std)] == [101, 1, 1]
+        assert tnp.mean(x).dtype is tnp.var(x).dtype is x.dtype
+    x = drawn(numpy.random.default_rng(9), (4, 5), "complex128")
+    agree(tnp.var(tensor(x), axis=1, correction=1), numpy.var(x, axis=1, ddof=1))
+    agree(tnp.std(tensor(x)), numpy.std(x))
+
+
+def test_arange_to_the_end_of_a_type():
+    for first, last, step in ((2**63 - 2, 2**63 + 3, 1), (2**64 - 5, 2**64, 2), (2**63 + 5, 3, -(2**62)), (0, 2**64, 2**63)):
+        agree(tnp.arange(first, last, step, dtype=tnp.uint64), numpy.asarray(range(first, last, step), "uint64"))
+    assert tnp.arange(2**63, 2**63 + 2).dtype is tnp.uint64
+    agree(tnp.arange(-(2**63), -(2**63) + 3), numpy.arange(-(2**63), -(2**63) + 3))
+
+
+def test_arrays_of_numpy_are_indices():
+    x = numpy.arange(12.0).reshape(3, 4)
+    for index in (numpy.asarray([2, 0]), x[:, 1] > 2, x > 5, (slice(None), numpy.asarray([], int)), numpy.int64(1), numpy.asarray(2)):
+        ours, theirs = tensor(x), x.copy()
+        agree(ours[index], theirs[index], exact=True)
+        ours[index] = theirs[index] = -1
+        agree(ours, theirs, exact=True)
+
+
 def test_exchange_shares_memory():
     x = numpy.arange(12, dtype="float32").reshape(3, 4)
     ours = tnp.from_dlpack(x)
@@ -313,6 +395,8 @@ def test_random_streams_are_their_state():
     resumed = tnp.random.Generator(*a.state)
     assert resumed.uniform((5,)).tolist() == a.uniform((5,)).tolist()
     assert abs(float(tnp.mean(first))) < 0.15 and abs(float(tnp.std(first)) - 1) < 0.1
+    for dtype in (tnp.float16, tnp.bfloat16):
+        assert float(tnp.max(a.uniform((20000,), dtype=dtype))) < 1
     left, right = a.split()
     assert left.uniform((4,)).tolist() != right.uniform((4,)).tolist()
 
@@ -337,6 +421,11 @@ def endless():
         (lambda: tnp.ones((2, 2)).reshape(3, 2), ValueError, "shape 2x2"),
         (lambda: tnp.linalg.inv(tnp.zeros((2, 2))), ValueError, "singular"),
         (lambda: tnp.matmul(tnp.ones((2, 3)), tnp.ones((2, 3))), ValueError, "columns"),
+        (lambda: tnp.ones((60, 60), dtype=tnp.bool) @ tnp.ones((60, 60), dtype=tnp.bool), TypeError, "type bool have no product"),
+        (lambda: tnp.asarray([float("nan")], dtype=tnp.int32), ValueError, "NaN"),
+        (lambda: tnp.asarray([1e300], dtype=tnp.int32), OverflowError, "range of i32"),
+        (lambda: tnp.full((), -1.5, dtype=tnp.uint8), OverflowError, "range of u8"),
+        (lambda: tnp.arange(300, dtype=tnp.uint8), OverflowError, "range of uint8"),
         (lambda: tnp.ones(1) < 1j, TypeError, "c128"),
         (lambda: tnp.ones(3)[endless()], ValueError, "64 deep"),
         (lambda: tnp.asarray(endless()), ValueError, "64 deep"),

@@ -151,13 +151,22 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     if step == 0:
         raise ValueError("arange: the step can't be 0")
     whole = all(isinstance(each, int) for each in (start, stop, step))
-    dtype = as_dtype(dtype) or (dtypes.int64 if whole else dtypes.float64)
+    dtype = as_dtype(dtype)
     size = max(-((start - stop) // step), 0) if whole else max(math.ceil((stop - start) / step), 0)
     if size >= 2**48:
         raise MemoryError(f"arange: there is no memory for {size} elements")
-    if whole and -(2**63) <= start < 2**63 and -(2**63) <= step < 2**63:
-        return _eager.apply("sequence", [], {"to": dtype, "size": size, "first": start, "by": step})
-    return _eager.apply("sequence", [], {"to": dtype, "size": size, "start": float(start), "step": float(step)})
+    if not whole:
+        return _eager.apply("sequence", [], {"to": dtype or dtypes.float64, "size": size, "start": float(start), "step": float(step)})
+    bounds = sorted((start, start + (size - 1) * step)) if size else (0, 0)
+    dtype = dtype or (dtypes.int64 if bounds[1] < 2**63 else dtypes.uint64)
+    if dtype not in dtypes.SIGNED + dtypes.UNSIGNED:
+        return _eager.apply("sequence", [], {"to": dtype, "size": size, "start": float(start), "step": float(step)})
+    limits = dtypes.iinfo(dtype)
+    if bounds[0] < limits.min or bounds[1] > limits.max:
+        raise OverflowError(f"arange: numbers from {bounds[0]} to {bounds[1]} are beyond the range of {dtype}")
+    # The sum is taken modulo 2^64, of which an attribute holds the upper half as negative numbers.
+    first, by = ((number + 2**63) % 2**64 - 2**63 for number in (start, step))
+    return _eager.apply("sequence", [], {"to": dtype, "size": size, "first": first, "by": by})
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):

@@ -1,6 +1,7 @@
 """Linear algebra: products of the standard's main namespace, and its extension `linalg`.
 
-Decompositions are computed in double precision, whatever the elements are, by the algorithms of eager/evaluators/Linear.cpp. Eigenvalues
+Decompositions are computed in double precision, whatever the elements are, by the algorithms of eager/evaluators/Linear.cpp.
+Integers become float64 first, since results are of the operand's type. Eigenvalues
 and singular values of a matrix with NaN or an infinity are NaN, and so are the vectors; of other matrices of a stack they are not.
 """
 
@@ -10,6 +11,7 @@ import math
 from .. import _eager
 from . import creation, dtypes, elementwise, manipulation, reductions
 from .manipulation import axes_of, axis_of, matrix_transpose
+from .reductions import floating
 
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
@@ -117,15 +119,15 @@ def trace(x, /, *, offset=0, dtype=None):
 
 
 def cholesky(x, /, *, upper=False):
-    return _eager.apply("cholesky", [x], {"upper": bool(upper)})
+    return _eager.apply("cholesky", [floating(x)], {"upper": bool(upper)})
 
 
 def det(x, /):
-    return _eager.apply("det", [x], {})
+    return _eager.apply("det", [floating(x)], {})
 
 
 def eigh(x, /):
-    return Eigh(*_eager.apply("eigh", [x], {}))
+    return Eigh(*_eager.apply("eigh", [floating(x)], {}))
 
 
 def eigvalsh(x, /):
@@ -133,21 +135,21 @@ def eigvalsh(x, /):
 
 
 def inv(x, /):
-    return _eager.apply("inv", [x], {})
+    return _eager.apply("inv", [floating(x)], {})
 
 
 def qr(x, /, *, mode="reduced"):
     if mode not in ("reduced", "complete"):
         raise ValueError("qr: mode is 'reduced' or 'complete'")
-    return QR(*_eager.apply("qr", [x], {"complete": mode == "complete"}))
+    return QR(*_eager.apply("qr", [floating(x)], {"complete": mode == "complete"}))
 
 
 def slogdet(x, /):
-    return Slogdet(*_eager.apply("slogdet", [x], {}))
+    return Slogdet(*_eager.apply("slogdet", [floating(x)], {}))
 
 
 def solve(x1, x2, /):
-    x1, x2 = _together(x1, x2)
+    x1, x2 = (floating(x) for x in _together(x1, x2))
     if x2.ndim == 1:
         return solve(x1, manipulation.broadcast_to(x2[:, None], x1.shape[:-1] + (1,)))[..., 0]
     around = manipulation.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
@@ -155,7 +157,7 @@ def solve(x1, x2, /):
 
 
 def svd(x, /, *, full_matrices=True):
-    return SVD(*_eager.apply("svd", [x], {"full": bool(full_matrices)}))
+    return SVD(*_eager.apply("svd", [floating(x)], {"full": bool(full_matrices)}))
 
 
 def svdvals(x, /):
@@ -200,7 +202,7 @@ def matrix_power(x, n, /):
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     axes = axes_of(axis, x.ndim)
-    size = elementwise.abs(x)
+    size = elementwise.abs(floating(x))
     if ord == math.inf:
         return _extreme(reductions.max, size, axes, keepdims)
     if ord == -math.inf:
@@ -234,6 +236,6 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
         if ord not in (1, -1, math.inf, -math.inf):
             raise ValueError("matrix_norm: ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
         summed = x.ndim - (2 if abs(ord) == 1 else 1)
-        sums = reductions.sum(elementwise.abs(x), axis=summed)
+        sums = reductions.sum(elementwise.abs(floating(x)), axis=summed)
         result = _extreme(reductions.max if ord > 0 else reductions.min, sums, [sums.ndim - 1], False)
     return result[..., None, None] if keepdims else result

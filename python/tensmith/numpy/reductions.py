@@ -83,21 +83,40 @@ def _count(x, axis):
     return count
 
 
-def _floating(x):
+def floating(x):
+    """x in float64 where its elements are integers or booleans."""
     return x if x.dtype in dtypes.REAL_FLOATING + dtypes.COMPLEX_FLOATING else _eager.cast(x, dtypes.float64)
 
 
-def mean(x, /, *, axis=None, keepdims=False):
-    x = _floating(x)
+def _summable(x):
+    """x in float32 where sums of its elements would soon exceed their type."""
+    return _eager.cast(x, dtypes.float32) if x.dtype in (dtypes.float16, dtypes.bfloat16) else x
+
+
+def _mean(x, axis, keepdims):
     return _reduced("sum", x, axis, keepdims) / _eager.full([], _count(x, axis), x.dtype)
 
 
+def _squared_size(x):
+    """|x|^2, which is real where x is complex."""
+    if x.dtype not in dtypes.COMPLEX_FLOATING:
+        return x * x
+    re, im = (_eager.part(x, imaginary) for imaginary in (False, True))
+    return re * re + im * im
+
+
+def mean(x, /, *, axis=None, keepdims=False):
+    x = floating(x)
+    return _eager.cast(_mean(_summable(x), axis, keepdims), x.dtype)
+
+
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
-    x = _floating(x)
-    away = x - mean(x, axis=axis, keepdims=True)
+    x = floating(x)
+    summable = _summable(x)
+    away = summable - _mean(summable, axis, keepdims=True)
     left = _count(x, axis) - correction
-    total = _reduced("sum", away * away, axis, keepdims)
-    return total / _eager.full([], left if left > 0 else 0, x.dtype)
+    total = _reduced("sum", _squared_size(away), axis, keepdims)
+    return _eager.cast(total / _eager.full([], left if left > 0 else 0, total.dtype), dtypes.real_of(x.dtype))
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
