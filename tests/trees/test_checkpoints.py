@@ -58,7 +58,7 @@ def test_killed_at_any_round_it_resumes(tmp_path, kind):
     whole = start(tmp_path / "whole", SPARED, kind)
     assert whole.returncode == 0, whole.stderr
     draw = numpy.random.default_rng([7, len(kind)])
-    for kill in sorted(draw.choice(12, 3, replace=False)):
+    for kill in sorted(draw.choice(12, 2, replace=False)):
         done = start(tmp_path / "killed", kill, kind)
         assert done.returncode == -9, (done.returncode, done.stderr)
     done = start(tmp_path / "killed", SPARED, kind)

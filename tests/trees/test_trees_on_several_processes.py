@@ -38,10 +38,12 @@ if sys.argv[2] == "wrong" and rank == 1:
 begin, end = 3000 * rank // size, 3000 * (rank + 1) // size
 matrix = _trees.Matrix.dense(numpy.ascontiguousarray(x[begin:end]))
 matrix.describe(numpy.ascontiguousarray(y[begin:end]), None, None, None, [])
-parameters = {"objective": "logistic", "rounds": 8, "max_depth": 4, "subsample": 0.8, "threads": 1}
-forest = _trees.train(json.dumps(parameters), matrix, together=True)
-arrays = {f"{number} {name}": value for number in range(8) for name, value in forest.tree(number).items()
-          if name != "categories"}
+arrays = {}
+for method in ("hist", "approx"):
+    parameters = {"objective": "logistic", "rounds": 8, "max_depth": 4, "subsample": 0.8, "threads": 1, "method": method}
+    forest = _trees.train(json.dumps(parameters), matrix, together=True)
+    arrays |= {f"{method} {number} {name}": value for number in range(8) for name, value in forest.tree(number).items()
+               if name != "categories"}
 numpy.savez(f"{sys.argv[1]}/{size}-{rank}.npz", **arrays)
 """
 
@@ -58,7 +60,7 @@ def test_the_forest_is_that_of_one_process(tmp_path):
         done = start(tmp_path, processes, "right")
         assert done.returncode == 0, done.stderr
     expected = numpy.load(tmp_path / "1-0.npz")
-    assert len(expected["0 feature"]) > 10
+    assert len(expected["hist 0 feature"]) > 10
     for processes in (2, 3):
         for rank in range(processes):
             found = numpy.load(tmp_path / f"{processes}-{rank}.npz")
