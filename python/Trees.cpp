@@ -5,4 +5,5 @@
 NB_MODULE(_trees, module) {
   addTraining(module);
   addModels(module);
+  addSketch(module);
 }

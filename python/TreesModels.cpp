@@ -188,6 +188,28 @@ nb::list namesOf(const Forest &forest) {
   return names;
 }
 
+/// By feature: (kind, names) of its list of categories, or None.
+nb::list levelsOf(const Forest &forest) {
+  nb::list all;
+  for (const Feature &feature : forest.features) {
+    nb::list names;
+    for (const std::string &name : feature.levels.names)
+      names.append(textOf(name));
+    if (feature.levels.names.empty())
+      all.append(nb::none());
+    else
+      all.append(nb::make_tuple(int(feature.levels.kind), names));
+  }
+  return all;
+}
+
+nb::list classNamesOf(const Forest &forest) {
+  nb::list names;
+  for (const std::string &name : forest.classNames)
+    names.append(textOf(name));
+  return names;
+}
+
 void addForest(nb::module_ &module) {
   nb::class_<Forest>(module, "Forest")
       .def_static("load", [](const std::string &path) { return valueOrRaise(loadForest(path)); })
@@ -232,6 +254,11 @@ void addForest(nb::module_ &module) {
       .def_rw("base_scores", &Forest::baseScores)
       .def_rw("classes", &Forest::classes)
       .def_rw("best_round", &Forest::bestRound)
+      .def_prop_ro("levels", levelsOf)
+      .def_prop_rw("class_names", classNamesOf,
+                   [](Forest &forest, std::vector<std::string> names) {
+                     forest.classNames = std::move(names);
+                   })
       .def_prop_ro("channels", &Forest::channels)
       .def_prop_ro("trees", [](const Forest &forest) { return forest.trees.size(); })
       .def_prop_ro("features", [](const Forest &forest) { return forest.features.size(); })

@@ -76,10 +76,12 @@ trees::Matrix sparseMatrix(Array<int64_t, 1> rowBegin, Array<int32_t, 1> column,
   return matrix;
 }
 
+/// A feature: name, how many categories, their names' kind and they.
+using Described = std::tuple<std::string, int64_t, int, std::vector<std::string>>;
+
 void describe(trees::Matrix &matrix, std::optional<Array<float, 1>> labels,
               std::optional<Array<float, 1>> weights, std::optional<Array<int64_t, 1>> groups,
-              std::optional<Array<float, 1>> margins,
-              const std::vector<std::pair<std::string, int64_t>> &features) {
+              std::optional<Array<float, 1>> margins, const std::vector<Described> &features) {
   if (labels)
     matrix.labels = toVector(*labels);
   if (weights)
@@ -90,8 +92,8 @@ void describe(trees::Matrix &matrix, std::optional<Array<float, 1>> labels,
     matrix.baseMargins = toVector(*margins);
   if (!features.empty())
     matrix.features.clear();
-  for (const auto &[name, categories] : features)
-    matrix.features.push_back({name, categories});
+  for (const auto &[name, categories, kind, levels] : features)
+    matrix.features.push_back({name, categories, false, {trees::Levels::Kind(kind), levels}});
 }
 
 trees::Parameters parametersOf(const std::string &text) {

@@ -18,6 +18,18 @@ double hashOf(const std::vector<std::string> &texts) {
   return double(hash128(all).low >> 11);
 }
 
+/// Of the names of all columns' categories.
+double hashOfLevels(const Matrix &matrix) {
+  std::vector<std::string> texts;
+  for (size_t column = 0; column < matrix.features.size(); ++column) {
+    const Levels &levels = matrix.features[column].levels;
+    if (!levels.names.empty())
+      texts.push_back(fmt::format("{} {} {}", column, int(levels.kind), levels.names.size()));
+    texts.insert(texts.end(), levels.names.begin(), levels.names.end());
+  }
+  return hashOf(texts);
+}
+
 double categoriesOf(const Matrix &matrix, int64_t column) {
   bool isDescribed = int64_t(matrix.features.size()) == matrix.columns;
   return isDescribed ? double(matrix.categoriesOf(column)) : 0;
@@ -25,7 +37,7 @@ double categoriesOf(const Matrix &matrix, int64_t column) {
 
 Status compare(const TrainingInput &given, Exchange &exchange, Agreement &agreement) {
   std::vector<double> own{double(given.matrix->columns), hashOf(given.classes),
-                          hashOf({given.source})};
+                          hashOf({given.source}), hashOfLevels(*given.matrix)};
   std::vector<double> all(own.size() * size_t(exchange.size()));
   if (Status status = exchange.gather(own, all); !status.ok())
     return status;
@@ -37,6 +49,11 @@ Status compare(const TrainingInput &given, Exchange &exchange, Agreement &agreem
     if (other[1] != own[1])
       return invalidArgument(
           fmt::format("processes {} and {} have targets of different texts; number the classes, "
+                      "the same in each file",
+                      process, exchange.rank()));
+    if (other[3] != own[3])
+      return invalidArgument(
+          fmt::format("processes {} and {} list different categories for a column; number them, "
                       "the same in each file",
                       process, exchange.rank()));
     agreement.sharesSource |=

@@ -49,9 +49,10 @@ Status Booster::checkTogether() const {
   if (needsAll && !hasOwnLoss())
     return unsupported(fmt::format("objective {} needs all rows in one process; train it with one",
                                    objective_->name));
-  if (parameters_.method != "hist")
-    return unsupported(fmt::format(
-        "several processes train by method hist; {} is done by one process", parameters_.method));
+  if (parameters_.method == "exact")
+    return unsupported(
+        "method exact scans all values of a column in order, which one process has to hold; train "
+        "with one process, or with approx or hist and max_bins as many as a feature has values");
   return {};
 }
 
@@ -148,6 +149,10 @@ Status Booster::start() {
       return status;
     firstRound_ = int64_t(forest_.trees.size()) / channels_;
     forest_.bestRound = -1;
+    if (!forest_.classNames.empty() && !input_.classes.empty() &&
+        forest_.classNames != input_.classes)
+      return invalidArgument("the target has other texts than that of the forest to continue; give "
+                             "rows of the same classes");
   } else {
     forest_.objective = objective_->name;
     forest_.features = matrix_.features;
@@ -166,6 +171,8 @@ Status Booster::start() {
     if (objective_->task == Objective::Task::Classes || objective_->task == Objective::Task::Binary)
       for (int64_t number = 0; number < std::max<int64_t>(channels_, 2); ++number)
         forest_.classes.push_back(number);
+    if (input_.classes.size() <= forest_.classes.size())
+      forest_.classNames = input_.classes;
   }
   if (Status status = startOutputs(matrix_, outputs_); !status.ok())
     return status;
@@ -196,7 +203,28 @@ Status Booster::joinFeatures() {
                       number, feature.categories > 0 ? "of categories" : "a number",
                       categories > 0 ? "of categories" : "a number"));
     feature.categories = std::max(feature.categories, categories);
+    if (Status status = joinLevels(number); !status.ok())
+      return status;
   }
+  return {};
+}
+
+/// The numbers of categories must mean the same: one list begins with the other.
+Status Booster::joinLevels(int64_t number) {
+  if (matrix_.features.empty())
+    return {};
+  Levels &known = forest_.features[size_t(number)].levels;
+  const Levels &given = matrix_.features[size_t(number)].levels;
+  size_t both = std::min(known.names.size(), given.names.size());
+  if (both > 0 &&
+      (known.kind != given.kind ||
+       !std::equal(known.names.begin(), known.names.begin() + int64_t(both), given.names.begin())))
+    return invalidArgument(fmt::format(
+        "feature {} lists other categories in the training data than in the forest to continue; "
+        "give it the same list, new ones at its end",
+        number));
+  if (given.names.size() > known.names.size())
+    known = given;
   return {};
 }
 
@@ -249,17 +277,25 @@ Result<Forest> Booster::train() {
     finder_ = std::move(*finder);
     grower_ = std::make_unique<TreeGrower>(parameters_, matrix_.rows, matrix_.columns, threads_);
   }
-  for (int64_t number = firstRound_; status.ok() && number < firstRound_ + parameters_.rounds;
-       ++number) {
+  if (status.ok() && !parameters_.checkpoint.empty())
+    status = resume();
+  int64_t end = firstRound_ + parameters_.rounds;
+  double before = rounds_.empty() ? 0 : rounds_.back().seconds;
+  for (int64_t number = firstRound_ + int64_t(rounds_.size());
+       status.ok() && number < end && !isEnded_; ++number) {
     status = round(number);
     std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     if (!status.ok())
       break;
-    Result<bool> goesOn = validate(number, passed.count());
+    Result<bool> goesOn = validate(number, before + passed.count());
     if (goesOn)
       goesOn = agreed(*goesOn);
     if (!goesOn)
       return goesOn.status();
+    bool isLast = number + 1 == end || !*goesOn;
+    if (!parameters_.checkpoint.empty() &&
+        (isLast || (number + 1 - firstRound_) % parameters_.checkpointEvery == 0))
+      status = saveState();
     if (!*goesOn)
       break;
   }
@@ -403,46 +439,6 @@ Result<bool> Booster::agreed(bool goesOn) const {
   if (Status status = input_.exchange->sum(stops); !status.ok())
     return status;
   return stops[0] == 0;
-}
-
-/// Of a compiled loss, by weight.
-Result<double> Booster::meanLoss(const ValidationRows &rows) {
-  std::vector<float> losses(size_t(rows.set->matrix->rows));
-  Status status = loss_->evaluate(rows.outputs, rows.set->matrix->labels, losses);
-  if (!status.ok())
-    return status;
-  double sum = 0, weights = 0;
-  for (size_t row = 0; row < losses.size(); ++row) {
-    double weight = rows.weights.empty() ? 1 : rows.weights[row];
-    sum += weight * losses[row], weights += weight;
-  }
-  return weights > 0 ? sum / weights : 0;
-}
-
-/// False where training ends.
-Result<bool> Booster::validate(int64_t number, double seconds) {
-  Round round{number, {}, seconds};
-  for (const ValidationRows &rows : validation_)
-    for (const NamedMetric &metric : metrics_) {
-      Rows all = rowsOf(*rows.set->matrix, rows.weights, rows.outputs);
-      Result<double> value =
-          metric.metric ? metric.metric->value(all, *objective_, parameters_, metric.argument)
-                        : meanLoss(rows);
-      if (!value)
-        return value.status();
-      round.metrics.push_back({rows.set->name, metric.name, *value});
-    }
-  bool goesOn = !input_.watch || input_.watch(round);
-  if (round.metrics.empty())
-    return goesOn;
-  double value = round.metrics.back().value;
-  bool isGreater = metrics_.back().metric && metrics_.back().metric->isBetterGreater;
-  if (bestRound_ < 0 || (isGreater ? value > bestValue_ : value < bestValue_)) {
-    bestValue_ = value;
-    bestRound_ = number;
-  }
-  return goesOn && (parameters_.earlyStoppingRounds == 0 ||
-                    number - bestRound_ < parameters_.earlyStoppingRounds);
 }
 
 Result<Forest> train(const TrainingInput &input, const Parameters &parameters) {

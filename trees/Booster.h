@@ -6,6 +6,8 @@
 #include "trees/Training.h"
 #include "trees/TreeGrower.h"
 
+#include "base/Hash.h"
+
 #include <memory>
 #include <vector>
 
@@ -27,6 +29,7 @@ private:
   Status checkTogether() const;
   Status start();
   Status joinFeatures();
+  Status joinLevels(int64_t feature);
   Status round(int64_t number);
   Status openLoss();
   bool isCompiled() const;
@@ -39,6 +42,10 @@ private:
   void addGrown(const GrownTree &grown, int64_t channel, float scale);
   Result<bool> validate(int64_t number, double seconds);
   Result<bool> agreed(bool goesOn) const;
+  Status resume();
+  Status saveState() const;
+  void takeRound(const Round &round);
+  bool isStoppedEarly() const;
   Rows rowsOf(const Matrix &matrix, const std::vector<float> &weights,
               const std::vector<float> &outputs) const;
   Status startOutputs(const Matrix &matrix, std::vector<float> &outputs);
@@ -61,6 +68,9 @@ private:
   Dropping dropping_;
   double bestValue_ = 0;
   int64_t bestRound_ = -1;
+  Hash128 training_; // of checkpoints
+  std::vector<Round> rounds_;
+  bool isEnded_ = false; // by a watch, in the rounds that are resumed
 };
 
 /// By row, though groups may have been given them.

@@ -148,7 +148,8 @@ Result<std::unique_ptr<FinderWithCuts>> openFinder(const TrainingInput &input,
     return opened;
   }
   if (parameters.method == "approx") {
-    opened->finder = std::make_unique<ApproxFinder>(*input.matrix, parameters, threads);
+    opened->finder =
+        std::make_unique<ApproxFinder>(*input.matrix, parameters, threads, input.exchange);
     return opened;
   }
   if (!parameters.blocks.empty()) {

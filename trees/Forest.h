@@ -38,11 +38,21 @@ struct Tree {
   bool isCategorical(int32_t node) const { return categoryEnd[node] > categoryBegin[node]; }
 };
 
+/// What the categories of a feature are called, in the order of their numbers.
+struct Levels {
+  enum class Kind : uint8_t { Text, Whole, Real }; // numbers are written in decimal
+  Kind kind = Kind::Text;
+  std::vector<std::string> names; // empty: not known
+
+  bool operator==(const Levels &) const = default;
+};
+
 struct Feature {
   std::string name;       // empty: "f" and its number
   int64_t categories = 0; // 0: a number
   /// What is within 1e-35 of zero is missing, too: of LightGBM's models with zero_as_missing.
   bool zeroIsMissing = false;
+  Levels levels = {}; // of categories; at most as many as there are
 };
 
 struct Forest {
@@ -50,10 +60,11 @@ struct Forest {
   std::vector<Feature> features;
   std::vector<double> baseScores; // by channel, before the transform; as many as there are channels
   std::vector<Tree> trees;
-  std::vector<int32_t> channel; // by tree
-  std::vector<float> scale;     // by tree: 1, but where DART dropped it
-  std::vector<int64_t> classes; // of a classifier: the labels, ascending; of others empty
-  int64_t bestRound = -1;       // by early stopping; -1: all rounds count
+  std::vector<int32_t> channel;        // by tree
+  std::vector<float> scale;            // by tree: 1, but where DART dropped it
+  std::vector<int64_t> classes;        // of a classifier: the labels, ascending; of others empty
+  std::vector<std::string> classNames; // of a target of text, by class; empty: labels are numbers
+  int64_t bestRound = -1;              // by early stopping; -1: all rounds count
 
   int64_t channels() const { return int64_t(baseScores.size()); }
 };

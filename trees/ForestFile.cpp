@@ -20,7 +20,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr char kMagic[8] = {'t', 's', 'f', 'o', 'r', 'e', 's', 't'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2, kOldestVersion = 1;
 constexpr uint64_t kMostGrowth = 1024, kSmall = 1 << 16;
 constexpr int kLevel = 6; // of zstd: 9 is 1 % smaller and takes twice the time
 
@@ -51,20 +51,17 @@ constexpr int kArrays = 11;
 Document headerOf(const Forest &forest) {
   Document features = Document::array(), sizes = Document::array(), sets = Document::array();
   for (const Feature &feature : forest.features)
-    features.push_back({feature.name, feature.categories, feature.zeroIsMissing});
+    features.push_back({feature.name, feature.categories, feature.zeroIsMissing,
+                        int(feature.levels.kind), feature.levels.names});
   for (const Tree &tree : forest.trees) {
     sizes.push_back(tree.size());
     sets.push_back(tree.categories.size());
   }
-  return {{"objective", forest.objective},
-          {"features", std::move(features)},
-          {"base_scores", forest.baseScores},
-          {"classes", forest.classes},
-          {"best_round", forest.bestRound},
-          {"channel", forest.channel},
-          {"scale", forest.scale},
-          {"nodes", std::move(sizes)},
-          {"categories", std::move(sets)}};
+  return {{"objective", forest.objective},    {"features", std::move(features)},
+          {"base_scores", forest.baseScores}, {"classes", forest.classes},
+          {"class_names", forest.classNames}, {"best_round", forest.bestRound},
+          {"channel", forest.channel},        {"scale", forest.scale},
+          {"nodes", std::move(sizes)},        {"categories", std::move(sets)}};
 }
 
 std::string arraysOf(const Forest &forest) {
@@ -128,11 +125,25 @@ Status unpackArrays(std::string_view packed, uint64_t bytes, Forest &forest) {
   return {};
 }
 
-void readHeader(const Document &header, Forest &forest) {
+Feature featureOf(const Document &json, uint32_t version) {
+  Feature feature{
+      json.at(0).get<std::string>(), json.at(1).get<int64_t>(), json.at(2).get<bool>(), {}};
+  if (version == 1)
+    return feature;
+  auto kind = json.at(3).get<int64_t>();
+  feature.levels.kind = kind == 1   ? Levels::Kind::Whole
+                        : kind == 2 ? Levels::Kind::Real
+                                    : Levels::Kind::Text;
+  feature.levels.names = json.at(4).get<std::vector<std::string>>();
+  return feature;
+}
+
+void readHeader(const Document &header, uint32_t version, Forest &forest) {
   forest.objective = header.at("objective").get<std::string>();
   for (const Document &feature : header.at("features"))
-    forest.features.push_back({feature.at(0).get<std::string>(), feature.at(1).get<int64_t>(),
-                               feature.at(2).get<bool>()});
+    forest.features.push_back(featureOf(feature, version));
+  if (version > 1)
+    forest.classNames = header.at("class_names").get<std::vector<std::string>>();
   forest.baseScores = header.at("base_scores").get<std::vector<double>>();
   forest.classes = header.at("classes").get<std::vector<int64_t>>();
   forest.bestRound = header.at("best_round").get<int64_t>();
@@ -169,10 +180,10 @@ Result<Forest> readForest(std::string_view bytes) {
   std::string_view rest = bytes.substr(sizeof prefix);
   if (std::memcmp(prefix.magic, kMagic, sizeof kMagic) != 0)
     return broken("is no forest");
-  if (prefix.version != kVersion)
-    return unsupported(fmt::format("is of version {}, and this program reads version {}; take a "
-                                   "newer one, or have the file written again",
-                                   prefix.version, kVersion));
+  if (prefix.version < kOldestVersion || prefix.version > kVersion)
+    return unsupported(fmt::format("is of version {}, and this program reads versions {} to {}; "
+                                   "take a newer one, or have the file written again",
+                                   prefix.version, kOldestVersion, kVersion));
   if (prefix.headerLength > rest.size() || prefix.arraysLength != rest.size() - prefix.headerLength)
     return broken("is cut off, or has more than it says");
   if (hash128(rest) != Hash128{prefix.hashHigh, prefix.hashLow})
@@ -182,7 +193,7 @@ Result<Forest> readForest(std::string_view bytes) {
     return header.status();
   Forest forest;
   try {
-    readHeader(*header, forest);
+    readHeader(*header, prefix.version, forest);
     auto size = shapeTrees(*header, kSmall + kMostGrowth * bytes.size(), forest);
     if (!size.ok())
       return size.status();

@@ -5,7 +5,8 @@
 // for gains, covers and rounds.
 //
 //   "tsforest"            8 bytes
-//   version               u32, 1; a reader refuses what is newer
+//   version               u32, 2 (1 has no names of categories and classes, and is read, too); a
+//                         reader refuses what is newer
 //   length of the header  u32
 //   length of the arrays  u64, compressed
 //   hash                  128 bits, of all that follows

@@ -51,6 +51,11 @@ Status checkCategories(const Matrix &matrix, const char *what) {
     if (matrix.categoriesOf(feature) < 0 || matrix.categoriesOf(feature) > kMostBins)
       return invalidArgument(fmt::format("{}: column {} has {} categories; at most {} are taken",
                                          what, feature, matrix.categoriesOf(feature), kMostBins));
+  for (const Feature &feature : matrix.features)
+    if (int64_t(feature.levels.names.size()) > feature.categories)
+      return invalidArgument(fmt::format("{}: feature '{}' lists {} categories, and has {}", what,
+                                         feature.name, feature.levels.names.size(),
+                                         feature.categories));
   for (int64_t row = 0; row < matrix.rows; ++row) {
     int64_t begin = matrix.isSparse() ? matrix.rowBegin[row] : row * matrix.columns;
     int64_t end = matrix.isSparse() ? matrix.rowBegin[row + 1] : begin + matrix.columns;

@@ -109,6 +109,13 @@ const std::vector<Parameter> &table() {
       {"blocks", nullptr, &P::blocks,
        "a folder for blocks of data that is larger than memory; method hist"},
       {"compression", nullptr, &P::compression, "blocks on disk are compressed"},
+      {"checkpoint", nullptr, &P::checkpoint,
+       "a file that the state of training is written to, for resume; of several processes one "
+       "each"},
+      {"checkpoint_every", nullptr, &P::checkpointEvery, "by how many rounds checkpoints are apart",
+       1, kMany},
+      {"resume", nullptr, &P::resume,
+       "training goes on from the checkpoint, if there is one, as if it had not been interrupted"},
   };
   return rows;
 }
@@ -253,6 +260,8 @@ Status check(const Parameters &parameters, int64_t features) {
                     parameters.method));
   if (!parameters.blocks.empty() && parameters.method != "hist")
     return invalidArgument("blocks on disk are for method hist; use that, or leave out blocks");
+  if (parameters.resume && parameters.checkpoint.empty())
+    return invalidArgument("resume needs a checkpoint: the file that training has written");
   if (features < 0)
     return {};
   if (int64_t(parameters.monotone.size()) > features)

@@ -63,6 +63,10 @@ struct Parameters {
   bool prefetch = true;    // of gradient statistics
   std::string blocks;      // a folder for blocks of the data on disk; empty: it stays in memory
   bool compression = true; // of those blocks
+
+  std::string checkpoint;       // a file from which training goes on (Checkpoint.h); empty: none
+  int64_t checkpointEvery = 10; // rounds
+  bool resume = false;          // from that file, where it is there
 };
 
 using Field =

@@ -19,6 +19,14 @@ QuantileSummary::QuantileSummary(std::vector<std::pair<float, float>> &values) {
   }
 }
 
+QuantileSummary QuantileSummary::ofEntries(std::span<const double> numbers) {
+  QuantileSummary result;
+  for (size_t at = 0; at + 4 <= numbers.size(); at += 4)
+    result.entries_.push_back(
+        {float(numbers[at]), numbers[at + 1], numbers[at + 2], numbers[at + 3]});
+  return result;
+}
+
 QuantileSummary QuantileSummary::merged(const QuantileSummary &a, const QuantileSummary &b) {
   QuantileSummary result;
   result.entries_.reserve(a.entries_.size() + b.entries_.size());

@@ -34,6 +34,9 @@ public:
   /// Exact. Sorts what it is given: values and weights.
   explicit QuantileSummary(std::vector<std::pair<float, float>> &values);
 
+  /// Four numbers each, as entries() had them.
+  static QuantileSummary ofEntries(std::span<const double> numbers);
+
   const std::vector<Entry> &entries() const { return entries_; }
   bool isEmpty() const { return entries_.empty(); }
   double weight() const { return isEmpty() ? 0 : entries_.back().most; }

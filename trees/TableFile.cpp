@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
+#include <unordered_map>
 
 namespace tensmith::trees {
 namespace {
@@ -49,6 +50,11 @@ std::optional<float> numberIn(std::string_view text) {
   return float(value);
 }
 
+bool isMissing(std::string_view field) {
+  auto number = numberIn(field);
+  return number && std::isnan(*number);
+}
+
 struct CsvRows {
   CsvRow heading;
   std::vector<std::vector<std::string>> columns;
@@ -72,9 +78,41 @@ struct CsvRows {
   }
 };
 
+const Levels *knownLevels(const TableOptions &options, const std::string &name) {
+  if (options.known)
+    for (const Feature &feature : *options.known)
+      if (feature.name == name && !feature.levels.names.empty())
+        return &feature.levels;
+  return nullptr;
+}
+
+/// By the place of each text in a list that is known; see TableOptions::known.
+void number(NamedColumn &column, const std::vector<std::string> &fields, const Levels &levels,
+            bool addsLevels) {
+  column.texts = levels.names;
+  std::unordered_map<std::string_view, size_t> places;
+  for (size_t place = 0; place < levels.names.size(); ++place)
+    places.try_emplace(levels.names[place], place);
+  for (const std::string &field : fields) {
+    std::string_view text = trimmed(field);
+    auto found = places.find(text);
+    if (found == places.end() && addsLevels && !isMissing(text)) {
+      found = places.emplace(text, column.texts.size()).first;
+      column.texts.emplace_back(text);
+    }
+    column.values.push_back(found == places.end() ? kMissing : float(found->second));
+  }
+}
+
 /// Numbers where all fields are, or else categories in the order of the alphabet.
-NamedColumn columnOf(std::string name, std::vector<std::string> fields) {
+NamedColumn columnOf(std::string name, std::vector<std::string> fields,
+                     const TableOptions &options) {
   NamedColumn column{std::move(name), {}, {}, {}};
+  const Levels *known = knownLevels(options, column.name);
+  if (known && known->kind == Levels::Kind::Text) {
+    number(column, fields, *known, options.addsLevels);
+    return column;
+  }
   column.values.reserve(fields.size());
   for (const std::string &field : fields) {
     auto number = numberIn(field);
@@ -86,18 +124,18 @@ NamedColumn columnOf(std::string name, std::vector<std::string> fields) {
     return column;
   std::set<std::string> texts;
   for (const std::string &field : fields)
-    if (!trimmed(field).empty())
+    if (!isMissing(field))
       texts.emplace(trimmed(field));
   column.texts.assign(texts.begin(), texts.end());
   column.values.clear();
   for (const std::string &field : fields) {
     auto at = std::ranges::lower_bound(column.texts, trimmed(field));
-    column.values.push_back(trimmed(field).empty() ? kMissing : float(at - column.texts.begin()));
+    column.values.push_back(isMissing(field) ? kMissing : float(at - column.texts.begin()));
   }
   return column;
 }
 
-std::vector<NamedColumn> columnsOfCsv(const std::string &path, const std::string &group) {
+std::vector<NamedColumn> columnsOfCsv(const std::string &path, const TableOptions &options) {
   Bytes bytes = readFile(path);
   CsvRows rows;
   std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
@@ -115,9 +153,9 @@ std::vector<NamedColumn> columnsOfCsv(const std::string &path, const std::string
   for (size_t i = 0; i < rows.heading.size(); ++i) {
     std::string name(trimmed(rows.heading[i]));
     std::vector<std::string> fields;
-    if (!group.empty() && name == group)
+    if (!options.group.empty() && name == options.group)
       fields = rows.columns[i];
-    columns.push_back(columnOf(std::move(name), std::move(rows.columns[i])));
+    columns.push_back(columnOf(std::move(name), std::move(rows.columns[i]), options));
     columns.back().fields = std::move(fields);
   }
   return columns;
@@ -330,6 +368,9 @@ private:
     if (columns_.empty())
       fail(path_, "has no columns of features");
     auto rows = columns_[0].values.size();
+    std::vector<Feature> features;
+    for (NamedColumn &column : columns_)
+      features.push_back(featureOf(column));
     std::vector<float> values(rows * columns_.size());
     for (size_t i = 0; i < columns_.size(); ++i)
       for (size_t row = 0; row < rows; ++row)
@@ -340,18 +381,43 @@ private:
     matrix.columns = dense.columns;
     matrix.dense = dense.dense;
     matrix.owner = dense.owner;
-    for (const NamedColumn &column : columns_)
-      matrix.features.push_back({column.name, categoriesOf(column), false});
+    matrix.features = std::move(features);
+  }
+
+  Feature featureOf(NamedColumn &column) const {
+    const Levels *known = knownLevels(options_, column.name);
+    bool isNamed =
+        std::ranges::find(options_.categorical, column.name) != options_.categorical.end();
+    if (!column.texts.empty()) {
+      if (!known && !isNamed)
+        fail(path_, fmt::format("column '{}' has text ('{}'); is it of categories? Then name it as "
+                                "such when training: --categorical '{}'",
+                                printable(column.name), printable(column.texts[0].substr(0, 40)),
+                                printable(column.name)));
+      Levels levels = known ? *known : Levels();
+      levels.names = column.texts;
+      return {column.name, int64_t(levels.names.size()), false, std::move(levels)};
+    }
+    if (known) {
+      takePlaces(column, *known);
+      return {column.name, int64_t(known->names.size()), false, *known};
+    }
+    return {column.name, isNamed ? categoriesOf(column) : 0, false, {}};
+  }
+
+  /// Numbers that a list names, such as years.
+  static void takePlaces(NamedColumn &column, const Levels &levels) {
+    std::unordered_map<float, float> places;
+    for (size_t place = 0; place < levels.names.size(); ++place)
+      if (auto number = numberIn(levels.names[place]))
+        places.try_emplace(*number, float(place));
+    for (float &value : column.values) {
+      auto found = places.find(value);
+      value = found == places.end() ? kMissing : found->second;
+    }
   }
 
   int64_t categoriesOf(const NamedColumn &column) const {
-    if (!column.texts.empty())
-      fail(path_,
-           fmt::format("column '{}' has text ('{}'); number its categories, the same in each "
-                       "file, and name it as categorical",
-                       printable(column.name), printable(column.texts[0].substr(0, 40))));
-    if (std::ranges::find(options_.categorical, column.name) == options_.categorical.end())
-      return 0;
     float most = 0;
     for (float value : column.values)
       most = std::max(most, value); // NaN is not greater
@@ -379,8 +445,7 @@ Result<Table> readTable(const std::string &path, const TableOptions &options) {
     if (isLibsvm(path))
       return readLibsvm(path, options);
     bool isText = path.ends_with(".csv") || path.ends_with(".tsv");
-    return Assembly(path,
-                    isText ? columnsOfCsv(path, options.group) : readArrays(path, options.group),
+    return Assembly(path, isText ? columnsOfCsv(path, options) : readArrays(path, options.group),
                     options)
         .table();
   } catch (const Failure &failure) {

@@ -2,8 +2,9 @@
 // text, NumPy's .npy and .npz.
 //
 // A field that is empty, or says NA or nan, is a missing value. A target of text names classes,
-// which are numbered in the order of the alphabet. LibSVM's entries count columns from 0, as
-// XGBoost reads them; what has no entry is missing.
+// which are numbered in the order of the alphabet, as are the texts of a column of categories; but
+// where a forest knows the column's list (Feature::levels) its numbers count. LibSVM's entries
+// count columns from 0, as XGBoost reads them; what has no entry is missing.
 #pragma once
 
 #include "trees/Matrix.h"
@@ -19,12 +20,17 @@ namespace tensmith::trees {
 struct TableOptions {
   std::string target; // a column; empty: "target", "label" or "y", or else the last
   std::string weight; // a column of rows' weights; empty: none
-  std::vector<std::string> categorical; // columns of categories, 0, 1, ...
+  std::vector<std::string> categorical; // columns of categories: 0, 1, ..., or texts
   std::string group;        // a column that is the same for the rows of a query, which lie together
   bool hasTarget = true;    // false: the target is left out where it is there
   int64_t leastColumns = 0; // of LibSVM's text, whose rows name the columns that they have
   /// Of prediction: columns are taken by this forest's names.
   const Forest *like = nullptr;
+  /// By name: lists of categories that count more than the table's own. A text that is in none is a
+  /// missing value, which goes the way of a category that training has not seen; with `addsLevels`
+  /// it becomes the list's next one.
+  const std::vector<Feature> *known = nullptr;
+  bool addsLevels = false;
 };
 
 struct Table {

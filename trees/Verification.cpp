@@ -95,12 +95,17 @@ Status verifyForest(const Forest &forest) {
   for (const Feature &feature : forest.features)
     if (feature.categories < 0 || feature.categories > kMostCategories)
       return broken("a feature has from 0 to 2^24 categories");
+  for (const Feature &feature : forest.features)
+    if (int64_t(feature.levels.names.size()) > feature.categories)
+      return broken("a feature has more names of categories than categories");
   if (forest.channel.size() != forest.trees.size() || forest.scale.size() != forest.trees.size())
     return broken("there is not a channel and a scale for each tree");
   if (!std::ranges::is_sorted(forest.classes, std::ranges::less_equal()) ||
       (forest.classes.size() == 1) ||
       (forest.classes.size() > 2 && int64_t(forest.classes.size()) != forest.channels()))
     return broken("the classes don't ascend, or are not as many as there are channels");
+  if (forest.classNames.size() > forest.classes.size())
+    return broken("there are more names of classes than classes");
   if (forest.bestRound < -1 || forest.bestRound >= kMostNodes)
     return broken(
         fmt::format("the best round is {}, not from -1 (none) to 2^30 - 1", forest.bestRound));

@@ -7,6 +7,7 @@
 #include "trees/Objective.h"
 #include "trees/TreeAssembly.h"
 #include "trees/Verification.h"
+#include "trees/XgboostCategories.h"
 
 #include <charconv>
 #include <cmath>
@@ -287,6 +288,9 @@ Forest forestOf(const Document &document) {
   int64_t classes = countAt(parameters, "num_class", 0, kMostChannels);
   int64_t targets = countAt(parameters, "num_target", 1, kMostChannels);
   forest.baseScores = baseScoresOf(parameters, objective, std::max({classes, targets, int64_t(1)}));
+  if (const Document *categories = find(need(*booster, "model"), "cats"))
+    if (Status status = readXgboostCategories(*categories, forest); !status.ok())
+      throw Broken{status};
   if (drop) {
     forest.scale.clear();
     for (const Document &weight : *drop)
@@ -297,6 +301,13 @@ Forest forestOf(const Document &document) {
                                                                 : 0;
   for (int64_t label = 0; label < labels && labels > 1; ++label)
     forest.classes.push_back(label);
+  if (const Document *attributes = find(learner, "attributes"); attributes && labels > 1)
+    if (const Document *names = find(*attributes, kClassNames); names && names->is_string()) {
+      auto list = readJson(names->get_ref<const std::string &>());
+      if (!list.ok())
+        throw Broken{list.status().within(kClassNames)};
+      forest.classNames = list->get<std::vector<std::string>>();
+    }
   return forest;
 }
 

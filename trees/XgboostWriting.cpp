@@ -7,6 +7,7 @@
 #include "trees/ModelText.h"
 #include "trees/Objective.h"
 #include "trees/Verification.h"
+#include "trees/XgboostCategories.h"
 
 #include <algorithm>
 #include <cmath>
@@ -122,6 +123,8 @@ Document boosterJson(const Forest &forest) {
       {"iteration_indptr", std::move(rounds)},
       {"tree_info", forest.channel},
       {"trees", array()}};
+  if (Document categories = xgboostCategories(forest); !categories.empty())
+    model["cats"] = std::move(categories);
   for (size_t i = 0; i < forest.trees.size(); ++i)
     model["trees"].push_back(treeJson(forest.trees[i], i, forest));
   Document booster = {{"model", std::move(model)}, {"name", "gbtree"}};
@@ -186,6 +189,9 @@ Document documentOf(const Forest &forest, const Objective &objective) {
   Document attributes = Document::object();
   if (forest.bestRound >= 0)
     attributes["best_iteration"] = std::to_string(forest.bestRound);
+  if (!forest.classNames.empty())
+    attributes[kClassNames] =
+        Document(forest.classNames).dump(-1, ' ', false, Document::error_handler_t::replace);
   Document learner = {{"attributes", std::move(attributes)},
                       {"feature_names", namesJson(forest)},
                       {"feature_types", typesJson(forest)},

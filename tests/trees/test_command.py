@@ -150,3 +150,75 @@ def test_refusals_say_where_and_what(table, tmp_path):
     assert "none.forest: is cut off" in refused("inspect", tmp_path / "none.forest")
     run("train", "--data", folder / "numbers.csv", "--rounds", 1, "-o", tmp_path / "a.forest")
     assert "is read, but not written" in refused("convert", tmp_path / "a.forest", tmp_path / "x.txt")
+
+
+def colours(path, rows, seed):
+    """A table with a column of texts, of which `amber` is in no other than seed 2's."""
+    draw = numpy.random.default_rng(seed)
+    names = ["red", "green", "blue", "7"] + (["amber"] if seed == 2 else [])
+    colour, x = draw.choice(names, rows), draw.standard_normal(rows)
+    kind = numpy.where(colour == "red", "stop", numpy.where(x > 0, "go", "wait"))
+    path.write_text("colour,x,kind\n" + "".join(f"{c},{value!r},{k}\n" for c, value, k in zip(colour, x.tolist(), kind, strict=True)))
+    return colour, x, kind
+
+
+def test_texts_keep_their_numbers_in_files(tmp_path):
+    """Fails where a table's own texts are numbered, not by the list of the forest; where a file loses the list or the classes' names."""
+    colours(tmp_path / "train.csv", 400, 0)
+    common = ["--objective", "softmax", "--rounds", 10, "--max-depth", 3]
+    assert "--categorical 'colour'" in refused("train", "--data", tmp_path / "train.csv", *common)
+    colour, x, kind = colours(tmp_path / "test.csv", 300, 2)
+    lines = (tmp_path / "test.csv").read_text().splitlines()
+    kept = [lines[0]] + [line for line in lines[1:] if not line.startswith(("red", "green"))]
+    (tmp_path / "some.csv").write_text("\n".join(kept) + "\n")  # in which blue would be the first
+    for ending in ("forest", "json", "ubj"):
+        forest = tmp_path / f"a.{ending}"
+        run("train", "--data", tmp_path / "train.csv", "--categorical", "colour", "--validation", tmp_path / "test.csv", *common, "-o", forest)
+        answers = run("predict", forest, tmp_path / "test.csv", "--classes", "--target", "kind").stdout.split()
+        known = colour != "amber"
+        assert (numpy.array(answers) == kind)[known].mean() > 0.98
+        shares = numpy.array([line.split(",") for line in run("predict", forest, tmp_path / "test.csv", "--target", "kind").stdout.split()], float)
+        some = numpy.array([line.split(",") for line in run("predict", forest, tmp_path / "some.csv", "--target", "kind").stdout.split()], float)
+        numpy.testing.assert_array_equal(some, shares[~numpy.isin(colour, ["red", "green"])])
+        loaded = trees.load(forest)
+        assert loaded.class_names == ["go", "stop", "wait"]
+        assert loaded.levels["colour"] == ["7", "blue", "green", "red"]
+        told = run("inspect", forest).stdout
+        assert "class 1: stop" in told and "categories of colour: 7, blue, green, red" in told
+    assert "is none" in refused("predict", regression(tmp_path), tmp_path / "test.csv", "--classes", status=2)
+
+
+def regression(folder):
+    (folder / "numbers.csv").write_text("a,y\n1,2\n2,3\n")
+    run("train", "--data", folder / "numbers.csv", "--rounds", 1, "-o", folder / "numbers.forest")
+    return folder / "numbers.forest"
+
+
+def test_training_goes_on_with_new_texts(tmp_path):
+    colours(tmp_path / "first.csv", 300, 0)
+    colours(tmp_path / "second.csv", 300, 2)
+    common = ["--categorical", "colour", "--objective", "softmax", "--rounds", 4, "-o", tmp_path / "a.forest"]
+    run("train", "--data", tmp_path / "first.csv", *common)
+    run("train", "--data", tmp_path / "second.csv", "--continue", tmp_path / "a.forest", *common)
+    forest = trees.load(tmp_path / "a.forest")
+    assert forest.levels["colour"] == ["7", "blue", "green", "red", "amber"] and forest.rounds == 8
+    lines = (tmp_path / "second.csv").read_text().splitlines()
+    (tmp_path / "other.csv").write_text("\n".join([lines[0], *(line + "!" for line in lines[1:])]) + "\n")
+    assert "has the class" in refused("train", "--data", tmp_path / "other.csv", "--continue", tmp_path / "a.forest", *common)
+
+
+def test_a_killed_training_resumes(table, tmp_path):
+    """SIGKILL as soon as a checkpoint is there; the second start ends what the first began."""
+    folder, *_ = table
+    common = ["train", "--data", folder / "numbers.csv", "--rounds", 40, "--subsample", 0.7, "--threads", 1]
+    run(*common, "-o", tmp_path / "whole.forest")
+    resumable = [*common, "--checkpoint", tmp_path / "state", "--checkpoint-every", 3, "--resume", "-o", tmp_path / "again.forest"]
+    started = subprocess.Popen([TENSMITH, "trees", *map(str, resumable)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (tmp_path / "state").exists() and started.poll() is None:
+        pass
+    started.kill()
+    started.wait()
+    run(*resumable)
+    assert (tmp_path / "again.forest").read_bytes() == (tmp_path / "whole.forest").read_bytes()
+    assert "needs a checkpoint" in refused(*common, "--resume")
+    assert "other data or parameters" in refused(*resumable, "--eta", 0.1)

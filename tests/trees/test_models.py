@@ -326,3 +326,27 @@ def fuzz(seed, count):
 
 def test_mutated_files_are_read_or_refused():
     assert 0 < fuzz(seed=1, count=3000) < 3000
+
+
+def test_xgboost_finds_categories_by_our_lists(tmp_path):
+    """Fails where `cats` are not as XGBoost reads them: it numbers a frame's categories anew, by its names."""
+    pandas = pytest.importorskip("pandas")
+    draw = numpy.random.default_rng(0)
+    texts, years = draw.choice(["red", "blue", "green"], 300), draw.choice([2001, 7, -3], 300)
+    frame = pandas.DataFrame({"x": draw.standard_normal(300), "text": pandas.Categorical(texts, ["red", "green", "blue"]),
+                              "year": pandas.Categorical(years, [7, 2001, -3])})  # fmt: skip
+    y = (texts == "green") + 2.0 * (years == 7)
+    forest = trees.train({"max_depth": 3}, trees.Matrix(frame, y), 8)
+    other = frame.assign(text=pandas.Categorical(texts, ["blue", "green", "red"]), year=pandas.Categorical(years, [-3, 7, 2001]))
+    for ending in ("json", "ubj"):
+        forest.save(tmp_path / f"a.{ending}")
+        theirs = xgboost.Booster(model_file=str(tmp_path / f"a.{ending}"))
+        for rows in (frame, other):
+            answers = theirs.predict(xgboost.DMatrix(rows, enable_categorical=True))
+            numpy.testing.assert_allclose(answers, forest.predict(frame), rtol=1e-5, atol=1e-5)
+    # (Texts are ASCII: XGBoost 3.2 cuts off others where it writes them.)
+    theirs = xgboost.train({"max_depth": 3}, xgboost.DMatrix(frame, y, enable_categorical=True), 8)
+    theirs.save_model(tmp_path / "b.json")
+    ours = trees.load(tmp_path / "b.json")
+    assert ours.levels == {"x": None, "text": ["red", "green", "blue"], "year": [7, 2001, -3]}
+    numpy.testing.assert_allclose(ours.predict(frame), theirs.predict(xgboost.DMatrix(frame, enable_categorical=True)), rtol=1e-5, atol=1e-5)

@@ -35,7 +35,7 @@ DATA = {
 def matrix_of(x, y=None, weights=None, groups=None, features=()):
     matrix = trees.Matrix.dense(numpy.ascontiguousarray(x, numpy.float32))
     f32 = lambda values: None if values is None else numpy.ascontiguousarray(values, numpy.float32)
-    matrix.describe(f32(y), f32(weights), None if groups is None else numpy.asarray(groups, numpy.int64), None, list(features))
+    matrix.describe(f32(y), f32(weights), None if groups is None else numpy.asarray(groups, numpy.int64), None, [(*feature, 0, []) for feature in features])
     return matrix
 
 

@@ -38,7 +38,8 @@ if sys.argv[2] == "wrong" and rank == 1:
 begin, end = 3000 * rank // size, 3000 * (rank + 1) // size
 matrix = _trees.Matrix.dense(numpy.ascontiguousarray(x[begin:end]))
 matrix.describe(numpy.ascontiguousarray(y[begin:end]), None, None, None, [])
-parameters = {"objective": "logistic", "rounds": 8, "max_depth": 4, "subsample": 0.8, "threads": 1}
+method = "hist" if sys.argv[2] == "wrong" else sys.argv[2]
+parameters = {"objective": "logistic", "rounds": 8, "max_depth": 4, "subsample": 0.8, "threads": 1, "method": method}
 forest = _trees.train(json.dumps(parameters), matrix, together=True)
 arrays = {f"{number} {name}": value for number in range(8) for name, value in forest.tree(number).items()
           if name != "categories"}
@@ -53,13 +54,14 @@ def start(folder, processes, kind):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=MPI | {"PYTHONPATH": paths})
 
 
-def test_the_forest_is_that_of_one_process(tmp_path):
-    for processes in (1, 2, 3):
-        done = start(tmp_path, processes, "right")
+@pytest.mark.parametrize("method, counts", [("hist", (1, 2, 3)), ("approx", (1, 2))])
+def test_the_forest_is_that_of_one_process(tmp_path, method, counts):
+    for processes in counts:
+        done = start(tmp_path, processes, method)
         assert done.returncode == 0, done.stderr
     expected = numpy.load(tmp_path / "1-0.npz")
     assert len(expected["0 feature"]) > 10
-    for processes in (2, 3):
+    for processes in counts[1:]:
         for rank in range(processes):
             found = numpy.load(tmp_path / f"{processes}-{rank}.npz")
             for name in expected.files:
@@ -67,6 +69,8 @@ def test_the_forest_is_that_of_one_process(tmp_path):
 
 
 def test_a_process_that_fails_ends_all(tmp_path):
+    done = start(tmp_path, 2, "exact")
+    assert done.returncode != 0 and "one process has to hold" in done.stderr
     done = start(tmp_path, 2, "wrong")
     assert done.returncode != 0
     assert "label" in done.stderr and "nan" in done.stderr

@@ -21,7 +21,7 @@ namespace {
 
 struct PredictGiven {
   std::string forest, data, out, target;
-  bool outputs = false, leaves = false;
+  bool outputs = false, leaves = false, classes = false;
   int64_t rounds = 0;
   int threads = 0;
 };
@@ -67,12 +67,35 @@ void give(const std::vector<float> &values, int64_t rows, const std::string &pat
     writeFile(path, std::string_view(text));
 }
 
+/// A line for each row: the most likely class, by its name where the forest knows one.
+void giveClasses(const trees::Forest &forest, const std::vector<float> &values, int64_t rows,
+                 const std::string &path) {
+  int64_t channels = forest.channels();
+  std::string text;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float *of = values.data() + row * channels;
+    int64_t best = channels == 1 ? of[0] > 0.5f : std::max_element(of, of + channels) - of;
+    text += size_t(best) < forest.classNames.size()
+                ? printable(forest.classNames[size_t(best)]) + "\n"
+                : fmt::format("{}\n", forest.classes[size_t(best)]);
+  }
+  if (path.empty())
+    std::cout << text;
+  else
+    writeFile(path, std::string_view(text));
+}
+
 int predict(const PredictGiven &given) {
   trees::Forest forest = needed(trees::loadForest(given.forest), "");
+  if (given.classes && (forest.classes.empty() || given.outputs || given.leaves))
+    failUsage(
+        "--classes is of predictions of a forest of classes; " +
+        (forest.classes.empty() ? given.forest + " is none" : "leave out --outputs and --leaves"));
   trees::TableOptions options;
   options.hasTarget = false;
   options.target = given.target;
   options.like = &forest;
+  options.known = &forest.features;
   trees::Table table = needed(trees::readTable(given.data, options), given.data);
   auto predictor = needed(trees::Predictor::of(forest, trees::treesOfRounds(forest, given.rounds)),
                           given.forest);
@@ -81,7 +104,10 @@ int predict(const PredictGiven &given) {
   const trees::Objective *objective = trees::findObjective(forest.objective);
   if (!given.outputs && !given.leaves && objective)
     trees::transformOutputs(*objective, values, forest.channels());
-  give(values, table.matrix.rows, given.out);
+  if (given.classes)
+    giveClasses(forest, values, table.matrix.rows, given.out);
+  else
+    give(values, table.matrix.rows, given.out);
   return kSuccess;
 }
 
@@ -91,6 +117,15 @@ int convert(const std::string &from, const std::string &to, const std::string &f
     failUsage("--format " + format + " is none of forest, json, ubj, onnx");
   needed(trees::saveForest(needed(trees::loadForest(from), ""), to, wanted), "");
   return kSuccess;
+}
+
+/// The first few, and how many more.
+std::string shortList(const std::vector<std::string> &names) {
+  constexpr size_t kShown = 12;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    list += (i > 0 ? ", " : "") + printable(names[i]);
+  return names.size() > kShown ? fmt::format("{} and {} more", list, names.size() - kShown) : list;
 }
 
 int inspect(const std::string &path, bool dump) {
@@ -107,6 +142,12 @@ int inspect(const std::string &path, bool dump) {
                            "{} leaves\n",
                            printable(forest.objective), forest.features.size(), forest.channels(),
                            forest.trees.size(), nodes, leaves);
+  for (size_t i = 0; i < forest.classNames.size(); ++i)
+    std::cout << fmt::format("class {}: {}\n", i, printable(forest.classNames[i]));
+  for (size_t i = 0; i < forest.features.size(); ++i)
+    if (const auto &names = forest.features[i].levels.names; !names.empty())
+      std::cout << fmt::format("categories of {}: {}\n",
+                               printable(trees::nameOf(forest, int64_t(i))), shortList(names));
   if (forest.bestRound >= 0)
     std::cout << "best round: " << forest.bestRound << "\n";
   std::vector<double> gains = trees::importances(forest, trees::Importance::TotalGain);
@@ -140,6 +181,7 @@ void addPredict(CLI::App &app, Action &chosen) {
   command->add_option("--target", given->target, "a column to leave out")->type_name("NAME");
   command->add_option("--rounds", given->rounds, "of the first so many rounds");
   command->add_option("--threads", given->threads, "0: as many as there are CPUs");
+  command->add_flag("--classes", given->classes, "the most likely class, by name");
   command->add_flag("--outputs", given->outputs, "before the objective's transform");
   command->add_flag("--leaves", given->leaves, "the leaf that each tree's way ends at");
   command->callback([given, &chosen] { chosen = [given] { return predict(*given); }; });

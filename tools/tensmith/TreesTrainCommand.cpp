@@ -131,7 +131,7 @@ trees::Parameters parametersOf(const TrainGiven &given) {
   return parameters;
 }
 
-/// A validation set's classes must be the training set's, by their texts.
+/// A table's classes become those, by their texts; it has no others.
 void renumber(trees::Table &table, const std::vector<std::string> &classes,
               const std::string &path) {
   if (table.classes == classes)
@@ -189,8 +189,20 @@ int trainTrees(TrainGiven given) {
   options.weight = given.weight;
   options.group = given.group;
   options.categorical = given.categorical;
+  std::optional<trees::Forest> continued;
+  if (!given.continued.empty()) {
+    continued.emplace(needed(trees::loadForest(given.continued), ""));
+    options.known = &continued->features;
+    options.addsLevels = true;
+  }
   trees::Table table = needed(trees::readTable(given.train, options), given.train);
+  if (continued && !continued->classNames.empty()) {
+    renumber(table, continued->classNames, given.train);
+    table.classes = continued->classNames;
+  }
   options.leastColumns = table.matrix.columns;
+  options.known = &table.matrix.features;
+  options.addsLevels = false;
   std::vector<trees::Table> sets;
   for (const std::string &path : given.validation) {
     sets.push_back(needed(trees::readTable(path, options), path));
@@ -205,9 +217,7 @@ int trainTrees(TrainGiven given) {
   for (size_t i = 0; i < sets.size(); ++i)
     input.validation.push_back(
         {std::filesystem::path(given.validation[i]).stem().string(), &sets[i].matrix});
-  std::optional<trees::Forest> continued;
-  if (!given.continued.empty())
-    input.continued = &continued.emplace(needed(trees::loadForest(given.continued), ""));
+  input.continued = continued ? &*continued : nullptr;
   Watching watching(given, std::max<int64_t>(parameters.rounds, 1));
   input.watch = [&](const trees::Round &round) { return watching.onRound(round); };
   trees::Forest forest =
@@ -248,7 +258,8 @@ void addTreesTrain(CLI::App &app, Action &chosen) {
       ->type_name("NAME");
   data->add_option("--weight", given->weight, "column of rows' weights")->type_name("NAME");
   data->add_option("--group", given->group, "of ranking: column of queries")->type_name("NAME");
-  data->add_option("--categorical", given->categorical, "columns of categories, 0, 1, ...")
+  data->add_option("--categorical", given->categorical,
+                   "columns of categories: texts, or 0, 1, ...")
       ->type_name("NAME");
   CLI::Option_group *output = command->add_option_group("Output");
   output
@@ -265,7 +276,11 @@ void addTreesTrain(CLI::App &app, Action &chosen) {
     std::string names = optionOf(parameter.name);
     if (parameter.xgboost)
       names += "," + optionOf(parameter.xgboost);
-    parameters->add_option(names, given->words[parameter.name], parameter.help)->type_name("VALUE");
+    std::string &word = given->words[parameter.name];
+    if (parameter.field == trees::Field(&trees::Parameters::resume))
+      parameters->add_flag(names, word, parameter.help);
+    else
+      parameters->add_option(names, word, parameter.help)->type_name("VALUE");
   }
   command->footer("Examples:\n"
                   "  tensmith trees train --data train.csv --target price --rounds 300\n"

@@ -190,6 +190,54 @@ TEST(ForestFile, GivesBackEachBit) {
   }
 }
 
+Forest namedForest() {
+  Forest forest = smallForest();
+  forest.features[1].levels.names = {"red", "grün", "", "blue", "b"};
+  forest.features.push_back({"year", 3, false, {Levels::Kind::Whole, {"-4", "1999", "12"}}});
+  forest.objective = "logistic";
+  forest.classes = {0, 1};
+  forest.classNames = {"no", "yes"};
+  return forest;
+}
+
+TEST(ForestFile, KeepsNamesOfCategoriesAndClasses) {
+  Forest forest = namedForest();
+  for (FileFormat format : {FileFormat::Own, FileFormat::XgboostJson, FileFormat::XgboostUbjson}) {
+    auto bytes = formatForest(forest, format);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    auto again = parseForest(*bytes);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(again->classNames, forest.classNames);
+    for (size_t i = 0; i < forest.features.size(); ++i)
+      EXPECT_EQ(again->features[i].levels, forest.features[i].levels) << int(format) << " " << i;
+  }
+  forest.features[1].levels.names.push_back("one more than there are");
+  EXPECT_FALSE(verifyForest(forest).ok());
+}
+
+/// A file of version 1, as it was written before names were kept.
+TEST(ForestFile, OfTheFirstVersionIsRead) {
+  std::string bytes = writeForest(smallForest());
+  uint32_t length;
+  std::memcpy(&length, bytes.data() + 12, 4);
+  nlohmann::json header = nlohmann::json::parse(bytes.substr(40, length));
+  header.erase("class_names");
+  for (nlohmann::json &feature : header["features"])
+    feature.erase(3), feature.erase(3);
+  std::string text = header.dump(), rest = text + bytes.substr(40 + length);
+  uint32_t version = 1;
+  length = uint32_t(text.size());
+  Hash128 hash = hash128(rest);
+  std::memcpy(bytes.data() + 8, &version, 4);
+  std::memcpy(bytes.data() + 12, &length, 4);
+  std::memcpy(bytes.data() + 24, &hash.high, 8);
+  std::memcpy(bytes.data() + 32, &hash.low, 8);
+  auto forest = readForest(bytes.substr(0, 40) + rest);
+  ASSERT_TRUE(forest.ok()) << forest.status().message();
+  EXPECT_EQ(forest->features[1].name, "colour");
+  EXPECT_TRUE(forest->features[1].levels.names.empty() && forest->classNames.empty());
+}
+
 TEST(ForestFile, NoticesDamageAndWhatIsNewer) {
   std::string bytes = writeForest(smallForest());
   for (size_t at = 0; at < bytes.size(); ++at) {

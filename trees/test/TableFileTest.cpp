@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 namespace tensmith::trees {
@@ -32,6 +33,46 @@ TEST(TableFile, WeightsAreNumbers) {
   options.weight = "w";
   EXPECT_NE(readTable(path, options).status().message().find("weights are numbers"),
             std::string::npos);
+}
+
+// Fails where the other table's own order of texts counts, or an unknown text takes a known one's
+// number.
+TEST(TableFile, TextsTakeTheNumbersOfAListThatIsKnown) {
+  TableOptions options;
+  options.categorical = {"colour"};
+  auto first = readTable(written("colours.csv", "colour,y\nred,0\nblue,1\nNA,0\n"), options);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  Feature feature = first->matrix.features[0];
+  EXPECT_EQ(feature.levels.names, (std::vector<std::string>{"blue", "red"}));
+  EXPECT_EQ(feature.categories, 2);
+  EXPECT_TRUE(std::isnan(first->matrix.dense[2]));
+
+  options.known = &first->matrix.features;
+  std::string path = written("others.csv", "colour,y\nred,0\namber,1\n7,1\nblue,0\n");
+  auto other = readTable(path, options);
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  EXPECT_EQ(other->matrix.dense[0], 1);
+  EXPECT_TRUE(std::isnan(other->matrix.dense[1]) && std::isnan(other->matrix.dense[2]));
+  EXPECT_EQ(other->matrix.dense[3], 0);
+  EXPECT_EQ(other->matrix.features[0].levels, feature.levels);
+
+  options.addsLevels = true;
+  auto more = readTable(path, options);
+  ASSERT_TRUE(more.ok()) << more.status().message();
+  EXPECT_EQ(more->matrix.features[0].levels.names,
+            (std::vector<std::string>{"blue", "red", "amber", "7"}));
+  EXPECT_EQ(more->matrix.dense[1], 2);
+}
+
+TEST(TableFile, NumbersTakeTheirPlacesInAListThatIsKnown) {
+  std::vector<Feature> known{{"year", 2, false, {Levels::Kind::Whole, {"1999", "2001"}}}};
+  TableOptions options;
+  options.known = &known;
+  auto table = readTable(written("years.csv", "year,y\n2001,0\n2000,1\n1999,1\n"), options);
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_EQ(table->matrix.dense[0], 1);
+  EXPECT_TRUE(std::isnan(table->matrix.dense[1]));
+  EXPECT_EQ(table->matrix.dense[2], 0);
 }
 
 TEST(TableFile, LibsvmHasTheColumnsOfTraining) {

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 using namespace tensmith;
@@ -84,6 +86,28 @@ TEST(Training, SameForestWithAnyThreads) {
     }
 }
 
+/// Each process's forest. Unequal shares of 4000 rows, the last one smallest.
+std::vector<Forest> trainedBy(int count, const Matrix &matrix, const Parameters &parameters) {
+  std::vector<Forest> forests(static_cast<size_t>(count));
+  SharedMemory memory(count);
+  std::vector<std::thread> processes;
+  for (int rank = 0; rank < count; ++rank)
+    processes.emplace_back([&, rank] {
+      int64_t begin = rank * 1500, end = rank + 1 == count ? 4000 : (rank + 1) * 1500;
+      Matrix own = someRows(matrix, begin, end);
+      SharedMemoryExchange exchange(memory, rank);
+      TrainingInput input;
+      input.matrix = &own;
+      input.exchange = &exchange;
+      Result<Forest> forest = train(input, parameters);
+      ASSERT_TRUE(forest.ok()) << forest.status().message();
+      forests[rank] = *forest;
+    });
+  for (std::thread &process : processes)
+    process.join();
+  return forests;
+}
+
 TEST(Training, SameForestWithAnyProcesses) {
   for (double missing : {0.2, 0.9})
     for (int64_t bins : {256, 16}) {
@@ -92,29 +116,30 @@ TEST(Training, SameForestWithAnyProcesses) {
       parameters.maxBins = bins;
       parameters.subsample = 0.8;
       Forest one = trained(matrix, parameters);
-      for (int count : {2, 3}) {
-        std::vector<Forest> forests(count);
-        SharedMemory memory(count);
-        std::vector<std::thread> processes;
-        for (int rank = 0; rank < count; ++rank)
-          processes.emplace_back([&, rank] {
-            // Unequal shares, the last one smallest.
-            int64_t begin = rank * 1500, end = rank + 1 == count ? 4000 : (rank + 1) * 1500;
-            Matrix own = someRows(matrix, begin, end);
-            SharedMemoryExchange exchange(memory, rank);
-            TrainingInput input;
-            input.matrix = &own;
-            input.exchange = &exchange;
-            Result<Forest> forest = train(input, parameters);
-            ASSERT_TRUE(forest.ok()) << forest.status().message();
-            forests[rank] = *forest;
-          });
-        for (std::thread &process : processes)
-          process.join();
-        for (const Forest &forest : forests)
+      for (int count : {2, 3})
+        for (const Forest &forest : trainedBy(count, matrix, parameters))
           EXPECT_TRUE(isSame(one, forest)) << missing << " " << bins << " " << count;
-      }
     }
+}
+
+// Fails where processes propose from their own rows alone, or where what they send loses values.
+TEST(Training, SameForestWithAnyProcessesByProposals) {
+  Matrix matrix = drawnMatrix(4000, 6, 0.2);
+  for (const char *proposals : {"global", "local"}) {
+    Parameters parameters = small(3);
+    parameters.method = "approx";
+    parameters.proposals = proposals;
+    parameters.subsample = 0.8;
+    Forest one = trained(matrix, parameters); // sketches of so few values are exact
+    for (int count : {2, 3})
+      for (const Forest &forest : trainedBy(count, matrix, parameters))
+        EXPECT_TRUE(isSame(one, forest)) << proposals << " " << count;
+    parameters.maxBins = 16; // now they are not, but all have the same
+    one = trained(matrix, parameters);
+    std::vector<Forest> forests = trainedBy(3, matrix, parameters);
+    EXPECT_TRUE(isSame(forests[0], forests[1]) && isSame(forests[0], forests[2]));
+    EXPECT_LT(squaredError(forests[0], matrix), 1.05 * squaredError(one, matrix));
+  }
 }
 
 TEST(Training, BlocksOnDiskGiveTheSameForest) {
@@ -336,6 +361,95 @@ TEST(Training, ContinuesWhereItEnded) {
   Result<Forest> rest = train(matrix, {}, small(2), &some);
   ASSERT_TRUE(rest.ok());
   EXPECT_TRUE(isSame(all, *rest));
+}
+
+/// Trains to a round, where it is cut off, and goes on from the file.
+Forest trainedAgain(TrainingInput input, Parameters parameters, int64_t last) {
+  parameters.checkpoint = testing::TempDir() + "training.checkpoint";
+  parameters.checkpointEvery = 2;
+  std::filesystem::remove(parameters.checkpoint);
+  input.watch = [&](const Round &round) { return round.number < last; };
+  EXPECT_TRUE(train(input, parameters).ok());
+  int64_t rounds = 0;
+  input.watch = [&](const Round &round) { return round.number == rounds++; };
+  parameters.resume = true;
+  Result<Forest> forest = train(input, parameters);
+  EXPECT_TRUE(forest.ok()) << (forest.ok() ? "" : forest.status().message());
+  return forest.ok() ? std::move(*forest) : Forest();
+}
+
+// Fails where something that a round starts from is not kept: outputs to the bit, scales of DART,
+// which round was the best, or what is drawn.
+TEST(Training, GoesOnFromACheckpointToTheSameForest) {
+  Matrix matrix = drawnMatrix(1500, 5, 0.2), valid = drawnMatrix(400, 5, 0.2, 9);
+  for (const char *method : {"hist", "exact", "approx"})
+    for (const char *booster : {"trees", "dart"}) {
+      Parameters parameters = small(9);
+      parameters.method = method;
+      parameters.booster = booster;
+      parameters.dropRate = 0.4;
+      parameters.subsample = 0.6;
+      parameters.columnsByNode = 0.7;
+      parameters.earlyStoppingRounds = 4;
+      TrainingInput input;
+      input.matrix = &matrix;
+      input.validation = {{"valid", &valid}};
+      Result<Forest> whole = train(input, parameters);
+      ASSERT_TRUE(whole.ok());
+      for (int64_t last : {0, 3, 4, 8}) {
+        Forest again = trainedAgain(input, parameters, last);
+        EXPECT_TRUE(isSame(*whole, again)) << method << " " << booster << " " << last;
+        EXPECT_EQ(whole->bestRound, again.bestRound);
+      }
+    }
+}
+
+TEST(Training, RefusesACheckpointOfAnotherTraining) {
+  Matrix matrix = drawnMatrix(300, 4);
+  Parameters parameters = small(2);
+  parameters.resume = true;
+  EXPECT_NE(train(matrix, {}, parameters).status().message().find("needs a checkpoint"),
+            std::string::npos);
+  parameters.checkpoint = testing::TempDir() + "other.checkpoint";
+  std::filesystem::remove(parameters.checkpoint);
+  ASSERT_TRUE(train(matrix, {}, parameters).ok()); // there is none yet
+  Parameters other = parameters;
+  other.lambda = 3;
+  EXPECT_NE(train(matrix, {}, other).status().message().find("other data or parameters"),
+            std::string::npos);
+  Matrix changed = drawnMatrix(300, 4, 0, 5);
+  EXPECT_FALSE(train(changed, {}, parameters).ok());
+  other = parameters;
+  other.rounds = 1;
+  EXPECT_FALSE(train(matrix, {}, other).ok());
+  // Each damage is told.
+  std::ifstream file(parameters.checkpoint, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  for (size_t at = 0; at < bytes.size(); at += 1 + bytes.size() / 40) {
+    std::string damaged = bytes;
+    damaged[at] ^= 0x20;
+    std::ofstream(parameters.checkpoint, std::ios::binary) << damaged;
+    EXPECT_FALSE(train(matrix, {}, parameters).ok()) << at;
+    std::ofstream(parameters.checkpoint, std::ios::binary) << bytes.substr(0, at);
+    EXPECT_FALSE(train(matrix, {}, parameters).ok()) << at;
+  }
+}
+
+// Fails where a process goes on from a round that another has not written.
+TEST(Training, ProcessesGoOnFromTheRoundThatAllHave) {
+  Matrix matrix = drawnMatrix(4000, 6, 0.2);
+  Parameters parameters = small(7);
+  std::vector<Forest> whole = trainedBy(2, matrix, parameters);
+  parameters.checkpoint = testing::TempDir() + "together.checkpoint";
+  parameters.checkpointEvery = 2;
+  parameters.rounds = 4;
+  trainedBy(2, matrix, parameters);
+  // The second one was killed before it wrote its last.
+  std::filesystem::rename(parameters.checkpoint + ".1.before", parameters.checkpoint + ".1");
+  parameters.rounds = 7;
+  parameters.resume = true;
+  for (const Forest &forest : trainedBy(2, matrix, parameters))
+    EXPECT_TRUE(isSame(whole[0], forest));
 }
 
 TEST(Training, StopsEarlyAndTellsTheBestRound) {

@@ -6,6 +6,7 @@ numbers in the order in which the column's type lists them.
 """
 
 import dataclasses
+import numbers
 
 import numpy
 
@@ -142,6 +143,24 @@ def check_levels(trained, rows):
                              f"the same list: frame['{name}'].cat.set_categories(training['{name}'].cat.categories)")  # fmt: skip
 
 
+def names_of_levels(listed):
+    """A list of categories as files hold it: (kind, texts), where the kind is 0 of texts, 1 of whole numbers, 2 of fractions. What is
+    none of these, such as dates, has no names."""
+    if not listed:
+        return 0, []
+    if all(isinstance(level, str) for level in listed):
+        return 0, [str(level) for level in listed]
+    if all(isinstance(level, (numbers.Integral, numpy.bool_)) for level in listed):
+        return 1, [str(int(level)) for level in listed]
+    if all(isinstance(level, (float, numpy.floating)) for level in listed):
+        return 2, [repr(float(level)) for level in listed]
+    return 0, []
+
+
+def levels_of_names(kind, texts):
+    return [(str, int, float)[kind](text) for text in texts]
+
+
 def vector(values, what, rows, type_=numpy.float32):
     """A vector of one number a row."""
     if hasattr(values, "to_numpy"):
@@ -181,7 +200,9 @@ class Matrix:
             rows.categories = _categories(rows, categorical)
         features = []
         if rows.names or rows.categories and any(rows.categories):
-            features = list(zip(rows.names or [""] * rows.columns, rows.categories or [0] * rows.columns, strict=True))
+            counts = rows.categories or [0] * rows.columns
+            names = [names_of_levels(listed) if count else (0, []) for listed, count in zip(rows.levels or [None] * rows.columns, counts, strict=True)]
+            features = [(name, count, *of) for name, count, of in zip(rows.names or [""] * rows.columns, counts, names, strict=True)]
         labels = None if labels is None else vector(labels, "labels", count)
         weights = None if weights is None else vector(weights, "weights", None)
         groups = None if groups is None else vector(groups, "groups", None, numpy.int64)

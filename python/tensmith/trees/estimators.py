@@ -238,6 +238,8 @@ class TreesClassifier(ClassifierMixin, _Trees):
         self._fit(X, numbers, sample_weight, objective, rows, eval_set, self._encode)
         if self.classes_.dtype.kind in "iu":
             self.forest_._handle.classes = [int(label) for label in self.classes_]
+        elif all(isinstance(label, str) for label in self.classes_):
+            self.forest_._handle.class_names = [str(label) for label in self.classes_]
         return self
 
     def _encode(self, y):

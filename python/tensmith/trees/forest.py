@@ -6,7 +6,7 @@ import os
 import numpy
 
 from .. import _trees
-from .data import check_levels, rows_of
+from .data import check_levels, levels_of_names, rows_of
 
 
 def load(path):
@@ -37,12 +37,13 @@ class Forest:
     Data is what `Matrix` takes. `rounds` limits predictions to the first so many rounds; None is all, or those up to the best
     one where training stopped early. `threads` 0: as many as there are CPUs.
 
-    Columns of categories must list the categories that the training data's did. Training and pickles know these lists; files don't.
+    Columns of categories must list the categories that the training data's did. Files hold lists of texts and of numbers; of others, such
+    as dates, only training and pickles know.
     """
 
     def __init__(self, handle, levels=None):
         self._handle = handle
-        self._levels = levels  # of Rows
+        self._levels = levels or [listed and levels_of_names(*listed) for listed in handle.levels]  # of Rows
         self._predictors = {}
 
     @classmethod
@@ -85,6 +86,9 @@ class Forest:
     channels = property(lambda self: self._handle.channels)
     feature_names = property(lambda self: self._handle.names)
     classes = property(lambda self: self._handle.classes)
+    class_names = property(lambda self: self._handle.class_names, doc="of a target of text, by class; else empty")
+    levels = property(lambda self: dict(zip(self.feature_names, self._levels, strict=True)),
+                      doc="by feature: what its categories are, in the order of their numbers; None: numbers, or not known")  # fmt: skip
     base_scores = property(lambda self: self._handle.base_scores)
     best_round = property(lambda self: None if self._handle.best_round < 0 else self._handle.best_round)
     rounds = property(lambda self: self._handle.trees // self.channels)
