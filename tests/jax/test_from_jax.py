@@ -184,6 +184,34 @@ def test_what_is_refused_is_told_at_once():
         agree(lambda x: x * 2, X)(X, X)
 
 
+def test_sorts_of_many_operands():
+    columns = [numpy.random.default_rng(i).integers(0, 3, 9).astype("float32") for i in range(4)]
+    agree(lambda *xs: lax.sort(xs, num_keys=1), *columns)
+    for keys in (2, 4):  # the second key would be lost
+        with pytest.raises(ts.Error, match="more than one key"):
+            tensmith.jax.from_jax(lambda *xs: lax.sort(xs, num_keys=keys), *columns)
+
+
+def test_running_sums_start_somewhere():
+    x = numpy.arange(6, dtype="float32")
+    agree(lambda x: lax.reduce_window(x, numpy.float32(5), lax.add, (6,), (1,), ((5, 0),)), x)
+    agree(lambda x: lax.reduce_window(x, numpy.float32(0), lax.add, (6,), (1,), ((5, 0),), window_dilation=(1,), base_dilation=(2,)), x)
+
+
+def test_the_smallest_of_a_row():
+    text = """module {
+      func.func @main(%x: tensor<2x5xf32>) -> (tensor<2x2xf32>, tensor<2x2xi32>) {
+        %0:2 = stablehlo.custom_call @mhlo.topk(%x) {mhlo.attributes = {k = 2 : i64, largest = false}, mhlo.version = 1 : i64}
+          : (tensor<2x5xf32>) -> (tensor<2x2xf32>, tensor<2x2xi32>)
+        return %0#0, %0#1 : tensor<2x2xf32>, tensor<2x2xi32>
+      }
+    }"""
+    x = X[:2, :5]
+    values, places = ts.from_stablehlo(text)(x)
+    numpy.testing.assert_array_equal(values, numpy.sort(x)[:, :2])
+    numpy.testing.assert_array_equal(places, numpy.argsort(x)[:, :2])
+
+
 def test_a_residual_network():
     nn = pytest.importorskip("flax.linen")
 

@@ -11,6 +11,7 @@ ts = pytest.importorskip("tensmith", reason="the Python package is not built")
 from torch import nn  # noqa: E402
 
 import tensmith.torch  # noqa: E402
+from tensmith.torch import graphs  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -223,7 +224,8 @@ OPERATIONS = {
                                                 nn.functional.elu, nn.functional.softplus, torch.expm1, torch.trunc)],
     "gelu of tanh": lambda x, i: nn.functional.gelu(x, approximate="tanh"),
     "where": lambda x, i: (torch.where(x > 0, x, 0.0), x.masked_fill(x > 0, -1.0), x.clamp(-0.5, 0.5)),
-    "reductions": lambda x, i: (x.sum(), x.mean(1), x.var(0), x.std(1, unbiased=False), x.amax(1), x.argmax(1), x.max(dim=1), (x > 9).any()),
+    "reductions": lambda x, i: (x.sum(), x.mean(1), x.var(0), x.std(1, unbiased=False), x.amax(1), x.argmax(1), x.max(dim=1), (x > 9).any(),
+                               torch.any(x, dim=()), torch.all(x > 0, dim=(), keepdim=True), torch.any(x > 1, dim=(0, 1))),
     "running": lambda x, i: (x.cumsum(1), x.softmax(0), x.log_softmax(-1), x.logsumexp(1)),
     "movement": lambda x, i: (x.t(), x[1:, ::2], x[-1], x.flip(0), x.roll(1, 1), x.repeat(2, 1), x.unsqueeze(1).expand(4, 3, 6)),
     "joining": lambda x, i: (torch.cat([x, x], 1), torch.stack([x, x]), x.split(2), x.chunk(2, 1), x.unbind(0)),
@@ -259,6 +261,21 @@ def test_operations(name):
 def test_layers(layer):
     x = torch.randn(2, 4, 9) if isinstance(layer, nn.Conv1d) else torch.randn(2, 4, 9, 9)
     agree(layer.eval(), (x,))
+
+
+def test_batch_norm_by_running_statistics():
+    """As graphs of inference have it that were not taken apart."""
+    x, weight, bias = torch.randn(2, 4, 5), torch.rand(4), torch.rand(4)
+    center, spread = torch.randn(4), torch.rand(4) + 0.5
+    call = torch.ops.aten._native_batch_norm_legit_functional.default
+    for is_training in (False, True):
+        def function(x):
+            return call(x, weight, bias, center, spread, is_training, 0.1, 1e-5)  # noqa: B023
+
+        module = torch.fx.experimental.proxy_tensor.make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(x)
+        given = graphs.CompiledGraph(module, {})(x)
+        for a, b in zip(given, function(x)):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
 def test_every_unsupported_operator_is_told_with_its_place():

@@ -1,5 +1,6 @@
 """What eager draws, branches and loops, and parameters as constants: answers and losses are eager's, from the same seed."""
 
+import concurrent.futures
 import copy
 
 import pytest
@@ -148,6 +149,28 @@ def test_graphs_that_no_step_can_train_are_refused():
         tensmith.torch.graph_of(nn.BatchNorm1d(8).train(), (x,))
     with pytest.raises(ts.Error, match="draws random numbers"):
         tensmith.torch.graph_of(nn.Dropout(0.5).train(), (x,))
+
+
+def test_weights_of_the_inference_mode_may_change():
+    """PyTorch counts no changes of theirs."""
+    with torch.inference_mode():
+        net, x = nn.Linear(4, 2), torch.randn(3, 4)
+        fast = compiled(net, constants=True)
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+            net.weight.mul_(3)
+
+
+def test_constants_after_a_failure_and_by_threads(monkeypatch):
+    weight, x = torch.randn(4), torch.randn(4)
+    module = torch.fx.experimental.proxy_tensor.make_fx(lambda w, x: (w * x,), tracing_mode="fake")(weight, x)
+    graph = graphs.ConstantGraph(module, {}, {0})
+    with monkeypatch.context() as patch, pytest.raises(ts.Error, match="once"):
+        patch.setattr(graphs, "_compiled", lambda *_: (_ for _ in ()).throw(ts.Error("once")))
+        graph(weight, x)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for (y,) in pool.map(lambda _: graph(weight, x), range(8)):
+            torch.testing.assert_close(y, weight * x)
 
 
 def test_what_large_constants_hold_is_part_of_the_key():

@@ -20,7 +20,7 @@ def from_stablehlo(program, *, sizes=None, names=None, threads=0, **options):
     """Compiles a program of StableHLO: its text or bytecode, a portable artefact, or the path of a file with one of these.
 
         model = ts.from_stablehlo("step.mlir")
-        y, = model.run(None, {"arg0": x}) ...
+        y = model(x)
 
     sizes: for each argument of `main` its dimensions, with names for those that are open; else those are named by the argument, "arg0.1".
     names: of the arguments; else "arg0", "arg1", ...

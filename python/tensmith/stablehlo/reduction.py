@@ -64,8 +64,9 @@ def _reduce_window(g, operation, *operands):
 
     sides = numpy.array(operation.attributes["padding"]).reshape(-1).tolist() if "padding" in operation.attributes else [0] * 2 * rank
     sides = sides * (2 * rank) if len(sides) == 1 else sides
-    if (summed := _running(g, name, x, window, strides, sides)) is not None:
-        return summed
+    is_dense = {*dilations, *setting("base_dilations", 1)} == {1}
+    if is_dense and (summed := _running(g, name, x, window, strides, sides)) is not None:
+        return combined(g, name, summed, start)
     nothing = g.scalar(scalars.neutral(name, x.dtype), x.dtype)
     x = spaced(g, x, nothing, [step - 1 for step in setting("base_dilations", 1)])
     low, high = sides[0::2], sides[1::2]
@@ -149,11 +150,16 @@ def _sort(g, operation, *operands):
     return [g.cast(values, x.dtype) if i == key else g.op("gather_elements", [part, places], axis=dim) for i, part in enumerate(operands)]
 
 
+def _wants_largest(operation):
+    """What a call of `mhlo.topk` says of itself; the other operators have no choice."""
+    return "mhlo.attributes" not in operation.attributes or str(operation.attributes["mhlo.attributes"]["largest"]) == "true"
+
+
 @lowers("chlo.top_k", "composite:chlo.top_k", "custom:mhlo.topk")
 def _top_k(g, operation, x):
-    """The largest along the last dimension, with their numbers."""
+    """The largest along the last dimension, or the smallest, with their numbers."""
     from .program import element_type
 
     count = operation.results[0].type.get_dim_size(x.rank - 1)
-    values, places = g.ops("topk", [x, g.ints([count])], axis=x.rank - 1, largest=True, sorted=True)
+    values, places = g.ops("topk", [x, g.ints([count])], axis=x.rank - 1, largest=_wants_largest(operation), sorted=True)
     return [values, g.cast(places, element_type(operation.results[1].type.element_type))]

@@ -111,12 +111,18 @@ def extreme(region):
     raise Error("its region of several values is no maximum or minimum with its index")
 
 
+def _pairs_of_others(count):
+    """The other operands' pairs of a comparison: all equal, then each alone smaller and larger, which a second key answers to; of few all."""
+    if count < 3:
+        return list(itertools.product([1.0, 2.0], repeat=2 * count))
+    return [[1.0] * 2 * count, *([2.0 if i == place else 1.0 for i in range(2 * count)] for place in range(2 * count))]
+
+
 def order(region):
     """(number of the operand that decides, whether the largest is first) of a sort's comparison."""
     count = len(region.blocks[0].arguments) // 2
+    others = _pairs_of_others(count - 1)
     for key in range(count):
-        others = itertools.product([1.0, 2.0], repeat=2 * (count - 1)) if count < 4 else [[1.0, 2.0] * (count - 1)]
-        others = list(others)
         answers = []
         for a, b in itertools.product(_NUMBERS, repeat=2):
             for rest in others:

@@ -8,6 +8,7 @@ it without the compiler.
 """
 
 import os
+import threading
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
@@ -74,30 +75,34 @@ class ConstantGraph:
     """One for inference, into which the parameters and buffers are compiled that it is first called with.
 
     It holds for these tensors as they were. After a change of one, by other tensors or in place, a graph is compiled that takes them as
-    inputs, and used from then on. PyTorch counts changes, but for those through `.data`.
+    inputs, and used from then on. PyTorch counts changes, but for those through `.data`, and for those of tensors made in its inference mode,
+    with which the graph takes inputs from the start. Threads may call at once; what failed to compile is tried again.
     """
 
     def __init__(self, module, options, static):
         check_supported(module.graph, module)
         self._module, self._options, self._static = module, options, static
-        self._kept, self._constant, self._general = None, None, None
+        self._lock = threading.Lock()
+        self._constant, self._general = None, None  # of the first the tensors too, with their versions
 
     def __call__(self, *arguments):
-        if self._kept is None:
-            self._kept = [(i, arguments[i], _version(arguments[i])) for i in self._static if isinstance(arguments[i], torch.Tensor)]
-            with _disable_current_modes():
-                self._constant = CompiledGraph(self._module, self._options, (), {i: tensor for i, tensor, _ in self._kept})
-        if self._general is None and all(arguments[i] is tensor and _version(tensor) == version for i, tensor, version in self._kept):
-            return self._constant(*arguments)
-        if self._general is None:
-            with _disable_current_modes():
+        return self._graph_for(arguments)(*arguments)
+
+    def _graph_for(self, arguments):
+        with self._lock, _disable_current_modes():
+            if self._constant is None and self._general is None:
+                tensors = {i: arguments[i] for i in self._static if isinstance(arguments[i], torch.Tensor)}
+                if not any(tensor.is_inference() for tensor in tensors.values()):
+                    kept = [(i, tensor, tensor._version) for i, tensor in tensors.items()]
+                    self._constant = CompiledGraph(self._module, self._options, (), tensors), kept
+            if self._constant is not None:
+                graph, kept = self._constant
+                if all(arguments[i] is tensor and tensor._version == version for i, tensor, version in kept):
+                    return graph
+            if self._general is None:
                 self._general = CompiledGraph(self._module, self._options, self._static)
-            self._constant, self._kept = None, []
-        return self._general(*arguments)
-
-
-def _version(tensor):
-    return 0 if tensor.is_inference() else tensor._version
+                self._constant = None
+            return self._general
 
 
 def _static_inputs():

@@ -98,6 +98,8 @@ def _elements(x):
 def _any(g, x, dims=None, keepdim=False):
     bits = g.cast(g.cast(x, torch.bool), torch.int32)
     name = "reduce_max" if ".any." in str(g.node.target) else "reduce_min"
+    if dims == []:  # of no dimensions, where others reduce all
+        return g.cast(bits, torch.bool)
     return g.cast(g.reduce(name, bits, _dims(dims), keepdim), torch.bool)
 
 
@@ -166,10 +168,12 @@ def _batch_norm(g, x, weight, bias, mean_, variance_, momentum, eps):
 
 @lowers("aten._native_batch_norm_legit_functional.default", "aten._native_batch_norm_legit.no_stats")
 def _batch_norm_of_batch(g, x, weight, bias, *rest):
-    """By the batch's statistics; gives the next running ones too."""
+    """By the batch's statistics, or in training alone where there are running ones; gives the next of those too."""
     has_running = "functional" in str(g.node.target)
     running = rest[:2] if has_running else None
-    _, momentum, eps = rest[-3:]
+    is_training, momentum, eps = rest[-3:]
+    if has_running and not is_training:
+        return [*_batch_norm(g, x, weight, bias, *running, momentum, eps), *running]
     dims = [dim for dim in range(x.rank) if dim != 1]
     wide = [1, x.shape[1], *[1] * (x.rank - 2)]
     x = _wide(g, x)
