@@ -17,6 +17,11 @@ namespace {
 
 constexpr int64_t kKeyFormat = 1; // of what is hashed, in which order
 
+/// A folder's name even where the path is a file's name alone: none of an empty one is absolute.
+std::string folderOf(const fs::path &path) {
+  return path.has_parent_path() ? path.parent_path().string() : ".";
+}
+
 std::optional<Hash128> hashOf(const std::string &path) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
@@ -109,7 +114,7 @@ ModuleCache::ModuleCache(const std::string &path, std::optional<std::span<const 
                          const ts_compile_options &options)
     : store_(options.cache_dir ? options.cache_dir : cache::defaultFolder(), cache::defaultLimit(),
              warningOf(options)),
-      path_(path), folder_(fs::path(path).parent_path().string()), isFile_(!bytes) {
+      path_(path), folder_(folderOf(path)), isFile_(!bytes) {
   if (store_.folder().empty() || !canBeKey(options))
     return;
   std::string compiler = compilerIdentity();

@@ -268,3 +268,9 @@ def test_the_page_is_true(tmp_path, monkeypatch):
     examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile("\n".join(examples), str(page), "exec"), {})  # noqa: S102
+
+
+def test_a_path_that_leads_nowhere():
+    """Breaks if the name of a file that is not there is read as a program."""
+    with pytest.raises(ts.Error, match=r"missing\.mlir: No such file"):
+        ts.from_stablehlo("missing.mlir")

@@ -346,6 +346,16 @@ def test_the_least_recently_used_go_first(tmp_path, cache):
     assert not session(models[0], cache)["compiled"] and session(models[1], cache)["compiled"]
 
 
+def test_a_bare_name_of_a_model_with_a_file_beside_it(tmp_path, cache):
+    """Breaks if a path without a folder is taken for one in no folder."""
+    write_model(tmp_path / "model.onnx", external=True)
+    first, second = (session("model.onnx", cache, cwd=tmp_path) for _ in range(2))
+    assert first["y"] == second["y"] == [[6.0] * 4] * 2
+    assert first["compiled"] and not second["compiled"]
+    write_model(tmp_path / "model.onnx", 3.0, external=True)
+    assert session("model.onnx", cache, cwd=tmp_path)["y"] == [[9.0] * 4] * 2
+
+
 def test_verify_removes_what_is_damaged(model, cache):
     session(model, cache)
     [entry] = entries(cache)

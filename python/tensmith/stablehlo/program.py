@@ -74,9 +74,14 @@ def _context(ir):
 
 
 def _parsed(ir, program):
-    if isinstance(program, os.PathLike) or (isinstance(program, str) and "\n" not in program and os.path.exists(program)):
-        with open(program, "rb") as file:
-            program = file.read()
+    # A program of one line has braces, which a path is not known by.
+    is_line = isinstance(program, str) and "\n" not in program
+    if isinstance(program, os.PathLike) or (is_line and ("{" not in program or os.path.exists(program))):
+        try:
+            with open(program, "rb") as file:
+                program = file.read()
+        except OSError as error:
+            raise Error(f"{os.fspath(program)}: {error.strerror}") from None
     from jaxlib.mlir.dialects import stablehlo
 
     is_artefact = isinstance(program, bytes) and b"StableHLO" in program[:64]
