@@ -1,6 +1,6 @@
 package tensmith
 
-// The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/cases.py makes them).
+// The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/drawn_cases.py makes them).
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func folder(t *testing.T, name string) string {
 	t.Helper()
 	cases := os.Getenv("TENSMITH_CASES")
 	if cases == "" {
-		t.Fatal("TENSMITH_CASES names the folder of the cases: tests/bindings/cases.py makes it")
+		t.Fatal("TENSMITH_CASES names the folder of the cases: tests/bindings/drawn_cases.py makes it")
 	}
 	return filepath.Join(cases, name)
 }

@@ -1,6 +1,6 @@
 /* What the bindings of other languages must give the bits of: runs a case's module through the C
  * API on the inputs that its case.txt lists, writes the outputs, and adds a line for each to
- * case.txt (tests/bindings/cases.py has the format): `run_case FOLDER`. */
+ * case.txt (tests/bindings/drawn_cases.py has the format): `run_case FOLDER`. */
 #include <tensmith/tensmith.h>
 
 #include <inttypes.h>

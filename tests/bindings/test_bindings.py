@@ -1,6 +1,6 @@
 """The bindings of other languages: each one's own tests and example, on the runtime as it is installed.
 
-Cases that the C API has computed (cases.py) are what their tests compare bits with. That they can fail is tested, too: with
+Cases that the C API has computed (drawn_cases.py) are what their tests compare bits with. That they can fail is tested, too: with
 one bit of the results turned over they must. What is built lies in the build folder; nothing is downloaded.
 """
 
@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-import cases
+import drawn_cases as cases
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))

@@ -1,6 +1,6 @@
 """ONNX models drawn at random, with control flow and sizes that only the run tells, against the reference and ONNX Runtime.
 
-A share of what tests/random/onnx_graphs/check.py runs by the thousands; see there for one seed alone.
+A share of what tests/random/onnx_graphs/compare.py runs by the thousands; see there for one seed alone.
 """
 
 import os
@@ -17,6 +17,6 @@ pytestmark = pytest.mark.skipif(not PACKAGE.exists(), reason="the Python package
 
 
 def test_two_hundred_models_agree():
-    command = [sys.executable, ROOT / "tests/random/onnx_graphs/check.py", "--count", "200", "--onnxruntime"]
+    command = [sys.executable, ROOT / "tests/random/onnx_graphs/compare.py", "--count", "200", "--onnxruntime"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
     assert done.returncode == 0 and " agrees" in done.stdout, done.stdout + done.stderr

@@ -13,7 +13,7 @@ import tensmith.TensmithException;
 import tensmith.Tensor;
 
 /**
- * The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/cases.py makes them). Each method whose
+ * The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/drawn_cases.py makes them). Each method whose
  * name begins with "test" is a test; the exit status says whether all passed. JUnit is not needed.
  */
 public final class CasesTest {
@@ -21,7 +21,7 @@ public final class CasesTest {
 
   static Path folder(String name) {
     String cases = System.getenv("TENSMITH_CASES");
-    require(cases != null, "TENSMITH_CASES names the folder of the cases: tests/bindings/cases.py makes it");
+    require(cases != null, "TENSMITH_CASES names the folder of the cases: tests/bindings/drawn_cases.py makes it");
     return Path.of(cases, name);
   }
 

@@ -1,5 +1,5 @@
 "use strict";
-// The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/cases.py makes them).
+// The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/drawn_cases.py makes them).
 
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
@@ -10,7 +10,7 @@ const { Session, TensmithError, version } = require("../index.js");
 const ARRAYS = { f32: Float32Array, i64: BigInt64Array, bool: Uint8Array };
 
 function folder(name) {
-  assert.ok(process.env.TENSMITH_CASES, "TENSMITH_CASES names the folder of the cases: tests/bindings/cases.py makes it");
+  assert.ok(process.env.TENSMITH_CASES, "TENSMITH_CASES names the folder of the cases: tests/bindings/drawn_cases.py makes it");
   return path.join(process.env.TENSMITH_CASES, name);
 }
 const file = (name) => path.join(folder(name), "module.so");

@@ -1,11 +1,11 @@
-//! The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/cases.py makes them).
+//! The bits of the C API, on the cases in the folder TENSMITH_CASES (tests/bindings/drawn_cases.py makes them).
 
 use std::{env, fs, path::PathBuf, thread};
 use tensmith::{Code, DataType, Dim, Module, Session, SessionOptions, Tensor};
 
 fn folder(case: &str) -> PathBuf {
     let cases = env::var("TENSMITH_CASES")
-        .expect("TENSMITH_CASES names the folder of the cases: tests/bindings/cases.py makes it");
+        .expect("TENSMITH_CASES names the folder of the cases: tests/bindings/drawn_cases.py makes it");
     PathBuf::from(cases).join(case)
 }
 

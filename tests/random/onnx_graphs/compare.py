@@ -1,8 +1,8 @@
 """Runs random ONNX models compiled, by the reference evaluator and by ONNX Runtime, and compares what they give.
 
-    PYTHONPATH=build/dev/python python tests/random/onnx_graphs/check.py --count 10000 --jobs 2
-    ... check.py --count 2000 --onnxruntime                          # with ONNX Runtime, too
-    ... check.py --first 17 --count 1 --save failing/                # one of them, and its model
+    PYTHONPATH=build/dev/python python tests/random/onnx_graphs/compare.py --count 10000 --jobs 2
+    ... compare.py --count 2000 --onnxruntime                          # with ONNX Runtime, too
+    ... compare.py --first 17 --count 1 --save failing/                # one of them, and its model
 
 Each model is compiled under both policies of precision; under `exact` it runs on one to four threads, which must give
 the same bits. A process takes a share of the seeds; one that dies is a failure of the seed that it had in hand.
