@@ -41,8 +41,10 @@ Document listJson(const Levels &levels) {
 std::vector<size_t> orderOf(const Levels &levels) {
   std::vector<size_t> order(levels.names.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+  std::ranges::sort(order, [&](size_t a, size_t b) {
     const std::string &first = levels.names[a], &second = levels.names[b];
+    if (first == second)
+      return a < b;
     return levels.kind == Levels::Kind::Whole ? wholeIn(first) < wholeIn(second) : first < second;
   });
   return order;
