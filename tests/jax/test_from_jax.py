@@ -1,5 +1,6 @@
 """from_jax against JAX itself: operators over their dimension numbers, control, random keys, models, open sizes, and what is refused."""
 
+import math
 import pathlib
 import re
 
@@ -15,6 +16,7 @@ from jax import lax  # noqa: E402
 
 import tensmith.jax  # noqa: E402
 import tensmith.stablehlo  # noqa: E402
+from tensmith.stablehlo import program as reading  # noqa: E402
 
 X = numpy.random.default_rng(0).normal(size=(4, 6)).astype("float32")
 I = numpy.array([2, 0, 3, 1], "int32")  # noqa: E741
@@ -210,6 +212,57 @@ def test_the_smallest_of_a_row():
     values, places = ts.from_stablehlo(text)(x)
     numpy.testing.assert_array_equal(values, numpy.sort(x)[:, :2])
     numpy.testing.assert_array_equal(places, numpy.argsort(x)[:, :2])
+
+
+def test_results_of_jax_types():
+    agree(lambda x: (x.astype("bfloat16") * 2, x), X)
+
+
+def test_functions_of_the_tails():
+    """erfc by its relative error: 1 - erf is nothing there."""
+    for dtype, top, tolerance in (("float32", 9, 1e-5), ("float64", 26, 1e-13)):
+        x = numpy.linspace(-3, top, 200).astype(dtype)
+        with jax.enable_x64(True):
+            given = tensmith.jax.from_jax(lax.erfc, x)(x)
+        numpy.testing.assert_allclose(given, numpy.array([math.erfc(value) for value in x.tolist()]), rtol=tolerance)
+
+
+def test_short_programs_that_ask_for_much(monkeypatch):
+    monkeypatch.setattr(reading, "_MOST_OPERATIONS", 5000)
+    assert_refused(nested(40, 2), "more than 5000 operations")
+    text = "module { func.func @main(%x: tensor<f32>) -> tensor<f32> {\n %0 = stablehlo.constant dense<1.0> : tensor<100000x100000xf32>"
+    text += "\n %1 = stablehlo.slice %0 [7:8, 3:4] : (tensor<100000x100000xf32>) -> tensor<1x1xf32>"
+    text += "\n %2 = stablehlo.reshape %1 : (tensor<1x1xf32>) -> tensor<f32>"
+    text += "\n %3 = stablehlo.add %2, %x : tensor<f32>\n return %3 : tensor<f32> } }"
+    assert ts.from_stablehlo(text)(numpy.float32(2)) == 3
+
+
+def nested(count, times):
+    """Functions that each call the next, one or more times."""
+    called = [" ".join(f"%{k + 1} = call @f{i + 1}(%{k}) : (tensor<f32>) -> tensor<f32>" for k in range(times)) for i in range(count)]
+    bodies = [*called, f"%{times} = stablehlo.add %0, %0 : tensor<f32>"]
+    functions = [f"func.func @f{i}(%0: tensor<f32>) -> tensor<f32> {{ {body} return %{times} : tensor<f32> }}" for i, body in enumerate(bodies)]
+    return "module {\n" + "\n".join(functions).replace("@f0", "@main") + "\n}"
+
+
+def assert_refused(text, match, **options):
+    with pytest.raises(ts.Error, match=match):
+        ts.from_stablehlo(text, **options)
+
+
+def test_programs_that_are_refused():
+    text = "module {\n func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }\n}"
+    assert_refused(text, "sizes has 0 entries", sizes=[])
+    assert_refused(text, "names has 2 entries", names=["a", "b"])
+    assert_refused(text, "sizes has 2 dimensions", sizes=[("a", "b")])
+    assert_refused(text.replace("tensor<2xf32>", "!stablehlo.token"), "argument 0 of 'main' is of !stablehlo.token")
+    assert_refused("module {\n func.func private @main(%x: tensor<2xf32>) -> tensor<2xf32>\n}", "'main' has no body")
+    called = "%0 = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32> return %0 : tensor<2xf32>"
+    declared = " func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32>\n}"
+    assert_refused(text.replace("return %x : tensor<2xf32>", called)[:-1] + declared, "@f, which has no body")
+    assert_refused(text.replace("return", "%0 = stablehlo.constant dense<[1, 2]> : tensor<2xi4>\n return"), "constants of i4")
+    assert_refused(nested(600, 1), "deep within one another")
+    assert ts.from_stablehlo(nested(150, 1))(numpy.float32(2)) == 4
 
 
 def test_a_residual_network():

@@ -49,6 +49,13 @@ def test_sizes_are_open():
     assert len(made) == 1
 
 
+def test_open_numbers_are_sizes():
+    fast, x = compiled(lambda x, number: x + number, dynamic=True), torch.randn(4)
+    torch.testing.assert_close(fast(x, 5), x + 5)
+    with pytest.raises(ts.Error, match="is -3, which can't be a size, .*dynamic=False"):
+        fast(x, -3)
+
+
 def test_graphs_break_and_go_on():
     def function(x):
         y = x.exp()

@@ -278,6 +278,14 @@ def test_batch_norm_by_running_statistics():
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
+def test_the_tail_of_erfc():
+    """By its relative error: 1 - erf is nothing there."""
+    for dtype, top, tolerance in ((torch.float32, 9, 1e-5), (torch.float64, 26, 1e-13)):
+        x = torch.linspace(-3, top, 100, dtype=dtype)
+        given = ts.from_torch(of(torch.erfc), (x,))(x)
+        torch.testing.assert_close(given.double(), torch.erfc(x.double()), rtol=tolerance, atol=0)
+
+
 def test_every_unsupported_operator_is_told_with_its_place():
     class Net(nn.Module):
         def forward(self, x):

@@ -145,6 +145,8 @@ def test_a_step_of_training_trains_what_pytorch_would(rule):
 
 def test_graphs_that_no_step_can_train_are_refused():
     x = torch.randn(4, 8)
+    graph = tensmith.torch.graph_of(nn.Linear(8, 2), (x,))
+    assert set(graph.state_dict()) == {"weight", "bias"} and not any(hasattr(graph, name) for name in ("__call__", "save", "load_state_dict"))
     with pytest.raises(ts.Error, match="writes buffers"):
         tensmith.torch.graph_of(nn.BatchNorm1d(8).train(), (x,))
     with pytest.raises(ts.Error, match="draws random numbers"):

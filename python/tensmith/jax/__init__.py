@@ -50,7 +50,7 @@ class JaxModel:
         kept = [leaves[i] for i in self._exported.module_kept_var_idx]
         avals = [self._exported.in_avals[i] for i in self._exported.module_kept_var_idx]
         inputs = [numpy.asarray(leaf, dtype=aval.dtype if not hasattr(leaf, "dtype") else None) for leaf, aval in zip(kept, avals)]
-        outputs = [numpy.from_dlpack(result) for result in self.module._module.run(inputs, None)]
+        outputs = [numpy.asarray(result) for result in self.module._module.run(inputs, None)]
         return jax.tree.unflatten(self._exported.out_tree, outputs)
 
     def save(self, path):

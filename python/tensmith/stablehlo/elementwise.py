@@ -1,10 +1,8 @@
 """StableHLO's arithmetic. Its operands are of one shape and type already."""
 
-import math
-
 import numpy
 
-from .. import ElementType, Error
+from .. import ElementType, Error, formulas
 from .graph import lowers
 
 
@@ -79,11 +77,7 @@ def _shift_right_arithmetic(g, operation, x, by):
 
 @lowers("stablehlo.exponential_minus_one")
 def _expm1(g, operation, x):
-    """2 tanh(x/2) / (1 - tanh(x/2)) near zero, where a difference would lose digits."""
-    one = g.scalar(1, x.dtype)
-    half = g.op("tanh", [g.op("mul", [x, g.scalar(0.5, x.dtype)])])
-    small = g.op("div", [g.op("mul", [g.scalar(2, x.dtype), half]), g.op("sub", [one, half])])
-    return g.where(g.op("greater", [g.op("abs", [x]), one]), g.op("sub", [g.op("exp", [x]), one]), small)
+    return formulas.expm1(g, x)
 
 
 @lowers("stablehlo.cbrt")
@@ -102,7 +96,7 @@ def _round_away(g, operation, x):
 
 @lowers("chlo.erfc", "composite:chlo.erfc")
 def _erfc(g, operation, x):
-    return g.op("sub", [g.scalar(1, x.dtype), g.op("erf", [x])])
+    return g.cast(formulas.erfc(g, x if x.dtype == "f64" else g.cast(x, "f32")), x.dtype)
 
 
 @lowers("chlo.square", "composite:chlo.square")
@@ -112,22 +106,7 @@ def _square(g, operation, x):
 
 @lowers("stablehlo.atan2")
 def _atan2(g, operation, y, x):
-    """The arc tangent of the smaller by the larger, turned into its octant; signs of zeros count."""
-    number = lambda value: g.scalar(value, x.dtype)  # noqa: E731
-    across, along = g.op("abs", [x]), g.op("abs", [y])
-    large, small = g.op("max", [across, along]), g.op("min", [across, along])
-    quotient = g.where(g.op("equal", [large, number(0)]), number(0), g.op("div", [small, large]))
-    quotient = g.where(g.op("equal", [small, number(math.inf)]), number(1), quotient)
-    angle = g.op("atan", [quotient])
-    angle = g.where(g.op("greater", [along, across]), g.op("sub", [number(math.pi / 2), angle]), angle)
-    angle = g.where(_is_negative(g, x), g.op("sub", [number(math.pi), angle]), angle)
-    return g.where(_is_negative(g, y), g.op("neg", [angle]), angle)
-
-
-def _is_negative(g, x):
-    zero = g.scalar(0, x.dtype)
-    inverse = g.op("less", [g.op("div", [g.scalar(1, x.dtype), x]), zero])
-    return g.op("or", [g.op("less", [x, zero]), g.op("and", [g.op("equal", [x, zero]), inverse])])
+    return formulas.atan2(g, y, x)
 
 
 @lowers("stablehlo.is_finite")
@@ -199,21 +178,28 @@ def _clamp(g, operation, low, x, high):
 def _constant(g, operation):
     from .program import element_type
 
-    type_ = operation.results[0].type
-    dtype = element_type(type_.element_type)
-    return g.constant(array_of(operation.attributes["value"], type_), dtype)
+    array, dtype = array_of(operation), element_type(operation.results[0].type.element_type)
+    if array.size > 1 and not any(array.strides):
+        return g.broadcast(g.constant(numpy.array(array[(0,) * array.ndim]), dtype), array.shape)
+    return g.constant(array, dtype)
 
 
-def array_of(attribute, type_):
-    """The elements as a NumPy array; numbers that NumPy doesn't have are given as f32."""
+def array_of(operation):
+    """A constant's elements as a NumPy array; numbers that NumPy doesn't have are given as f32. Of one value throughout it has the strides 0:
+    a few characters may stand for any number of elements."""
     from jaxlib.mlir import ir
 
+    type_ = operation.results[0].type
     shape = [type_.get_dim_size(dim) for dim in range(type_.rank)]
-    if str(type_.element_type) == "bf16":
-        elements = ir.DenseFPElementsAttr(attribute)
-        if elements.is_splat:
-            return numpy.full(shape, ir.FloatAttr(elements.get_splat_value()).value, "float32")
-        return numpy.array(list(elements), "float32").reshape(shape)
-    if attribute.is_splat if hasattr(attribute, "is_splat") else False:
-        return numpy.array(numpy.broadcast_to(numpy.array(attribute).reshape(-1)[:1].reshape([1] * len(shape)), shape))
-    return numpy.array(attribute).reshape(shape)
+    try:
+        attribute = operation.attributes["value"]
+        if str(type_.element_type) == "bf16":
+            elements = ir.DenseFPElementsAttr(attribute)
+            if elements.is_splat:
+                return numpy.broadcast_to(numpy.float32(ir.FloatAttr(elements.get_splat_value()).value), shape)
+            return numpy.array(list(elements), "float32").reshape(shape)
+        if getattr(attribute, "is_splat", False):
+            return numpy.asarray(memoryview(attribute))
+        return numpy.array(attribute).reshape(shape)
+    except (TypeError, ValueError, BufferError):
+        raise Error(f"constants of {type_.element_type} can't be read") from None

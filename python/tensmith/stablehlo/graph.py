@@ -101,6 +101,10 @@ class Graph:
     def op(self, name, operands, result=None, **attributes):
         return self.ops(name, operands, result, **attributes)[0]
 
+    def apply(self, name, *operands):
+        """What formulas.py builds with."""
+        return self.op(name, operands)
+
     def cast(self, x, dtype):
         return x if x.dtype == dtype else self.op("cast", [x], to=ElementType(dtype))
 

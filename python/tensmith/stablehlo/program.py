@@ -4,15 +4,15 @@ What can't be lowered is told at once, each operator with the places that have i
 """
 
 import os
-import tempfile
 
-from .. import Error, _KeptModel, _settings, _tensmith
+from .. import Error
+from ..lowered import compiled, settings_of
 from .graph import Graph, Value, function_for
 
-_DEFAULTS = {"shapes": None, "target": None, "cache_dir": None, "dump_ir": None, "reference": False, "precision": "fast",
-             "fuse": True, "overridable": (), "derivatives": ()}  # fmt: skip
 _TYPES = {"i1": "bool", "ui2": "u2", "ui4": "u4", "ui8": "u8", "ui16": "u16", "ui32": "u32", "ui64": "u64", "complex<f32>": "c64",
           "complex<f64>": "c128"}  # fmt: skip
+_MOST_OPERATIONS = 500_000  # of the graph: a function is made again for each call, so that short programs may ask for endless ones
+_DEEPEST = 200  # of regions and calls within one another
 _STRUCTURE = {"func.return", "stablehlo.return", "func.call"}
 
 
@@ -28,14 +28,8 @@ def from_stablehlo(program, *, sizes=None, names=None, threads=0, **options):
 
     Gives a `tensmith.Model`, whose outputs are "output0", "output1", ...; an Error names all operators that can't be compiled.
     """
-    unknown = options.keys() - {"target", "cache_dir", "dump_ir", "reference", "precision", "fuse", "schedules", "libraries", "device"}
-    if unknown:
-        raise Error(f"there is no option {', '.join(map(repr, sorted(unknown)))}; options are those of tensmith.compile, and threads")
-    graph = lowered(program, sizes, names)
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
-        path = os.path.join(folder, "module.so")
-        graph.builder.compile(path, _settings(**_DEFAULTS | options))
-        return _KeptModel(_tensmith.load(path, threads, 0, 0), open(path, "rb"))
+    settings = settings_of(options)
+    return compiled(lowered(program, sizes, names).builder, settings, threads)
 
 
 def lowered(program, sizes=None, names=None):
@@ -45,7 +39,10 @@ def lowered(program, sizes=None, names=None):
     ir = _mlir()
     with _context(ir) as context, ir.Location.unknown(context):
         module = _parsed(ir, program)
-        return _Program(module).graph(sizes, names)
+        try:
+            return _Program(module).graph(sizes, names)
+        except RecursionError:  # long ones of an operator's own, as of a case's branches
+            raise Error("the program's branches, regions or calls are within one another too deep") from None
 
 
 def _mlir():
@@ -113,6 +110,11 @@ def key_of(operation):
     return name
 
 
+def _is_declared(function):
+    """Without a body."""
+    return not function.regions[0].blocks
+
+
 class _Program:
     def __init__(self, module):
         self._functions = {op.attributes["sym_name"].value: op for op in module.body.operations if op.operation.name == "func.func"}
@@ -120,58 +122,71 @@ class _Program:
             raise Error("the program has no function 'main'")
         self._graph = Graph()
         self._values = {}
-        self._depth = 0
+        self._depth = self._count = 0
 
     def graph(self, sizes, names):
         main = self._functions["main"]
+        if _is_declared(main):
+            raise Error("the function 'main' has no body")
         self._check(main)
-        arguments = []
-        for i, argument in enumerate(main.regions[0].blocks[0].arguments):
-            type_ = argument.type
-            dims = [type_.get_dim_size(d) if not type_.is_dynamic_dim(d) else f"arg{i}.{d}" for d in range(type_.rank)]
-            if sizes is not None:
-                dims = [str(dim) for dim in sizes[i]]
-            name = names[i] if names is not None else f"arg{i}"
-            arguments.append(self._graph.input(name, element_type(type_.element_type), dims))
+        given = list(main.regions[0].blocks[0].arguments)
+        for what, listed in (("sizes", sizes), ("names", names)):
+            if listed is not None and len(listed) != len(given):
+                raise Error(f"{what} has {len(listed)} entries, and the function 'main' has {len(given)} arguments; give one for each")
+        names = names if names is not None else [f"arg{i}" for i in range(len(given))]
+        arguments = [self._input(i, names[i], argument.type, sizes and sizes[i]) for i, argument in enumerate(given)]
         for i, result in enumerate(self.region(main.regions[0], arguments)):
             self._graph.builder.output(f"output{i}", result.number)
         return self._graph
 
+    def _input(self, i, name, type_, dims):
+        if not getattr(type_, "has_rank", False):
+            raise Error(f"argument {i} of 'main' is of {type_}; arguments are tensors, with their numbers of dimensions")
+        known = [type_.get_dim_size(d) if not type_.is_dynamic_dim(d) else f"arg{i}.{d}" for d in range(type_.rank)]
+        if dims is not None and len(dims) != len(known):
+            raise Error(f"sizes has {len(dims)} dimensions for argument {i} of 'main', which is of {type_}")
+        return self._graph.input(name, element_type(type_.element_type), known if dims is None else [str(dim) for dim in dims])
+
     # ---- what can't be lowered ----
 
     def _check(self, main):
-        missing, seen = {}, set()
-        self._collect(main, missing, seen)
+        missing, seen, left = {}, set(), [main]
+        while left:  # operations whose regions are to be looked through
+            for region in left.pop().regions:
+                for block in region.blocks:
+                    for inner in block.operations:
+                        left += self._inside(inner.operation, missing, seen)
         if missing:
             lines = [f"  {name}: {', '.join(places[:3])}{' and more' if len(places) > 3 else ''}" for name, places in sorted(missing.items())]
             raise Error("the program has operators that can't be compiled:\n" + "\n".join(lines))
 
-    def _collect(self, operation, missing, seen):
-        for region in operation.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    self._collect_one(inner.operation, missing, seen)
-
-    def _collect_one(self, operation, missing, seen):
+    def _inside(self, operation, missing, seen):
+        """The operations with regions that it stands for; notes it where there is no function for it."""
         name = operation.name
         if name in ("func.call", "stablehlo.composite"):
             if name == "stablehlo.composite" and function_for("composite:" + operation.attributes["name"].value):
-                return
+                return []
             called = operation.attributes["callee" if name == "func.call" else "decomposition"].value
             if called not in self._functions:
                 missing.setdefault(f"a call of @{called}, which isn't there", []).append(place_of(operation))
+            elif _is_declared(self._functions[called]):
+                missing.setdefault(f"a call of @{called}, which has no body", []).append(place_of(operation))
             elif called not in seen:
                 seen.add(called)
-                self._collect(self._functions[called], missing, seen)
+                return [self._functions[called]]
         elif name not in _STRUCTURE and not function_for(key_of(operation)):
             missing.setdefault(key_of(operation), []).append(place_of(operation))
         elif name in ("stablehlo.while", "stablehlo.if", "stablehlo.case"):  # the regions of others are recognised as a whole
-            self._collect(operation, missing, seen)
+            return [operation]
+        return []
 
     # ---- lowering ----
 
     def region(self, region, arguments):
         """The values that its block returns."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Error(f"regions and calls are more than {_DEEPEST} deep within one another, or a function calls itself")
         block = region.blocks[0]
         outer = self._values
         self._values = dict(outer)  # a function that is called twice is made twice
@@ -180,6 +195,9 @@ class _Program:
                 self._values[argument] = value
             for inner in block.operations:
                 operation = inner.operation
+                self._count += 1
+                if self._count > _MOST_OPERATIONS:
+                    raise Error(f"the program has more than {_MOST_OPERATIONS} operations, with each function as often as it is called")
                 operands = [self._values[operand] for operand in operation.operands]
                 if operation.name in ("func.return", "stablehlo.return"):
                     return operands
@@ -187,6 +205,7 @@ class _Program:
                     self._values[result] = value
         finally:
             self._values = outer
+            self._depth -= 1
         raise Error("a block doesn't end by a return")
 
     def _lower(self, operation, operands):
@@ -208,10 +227,4 @@ class _Program:
         return [given] if isinstance(given, Value) else list(given or [])
 
     def _call(self, name, operands):
-        self._depth += 1
-        if self._depth > 200:
-            raise Error(f"@{name} is called within itself, or calls are nested more than 200 deep")
-        try:
-            return self.region(self._functions[name].regions[0], operands)
-        finally:
-            self._depth -= 1
+        return self.region(self._functions[name].regions[0], operands)

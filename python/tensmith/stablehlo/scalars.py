@@ -44,7 +44,7 @@ def _constant_of(value):
     operation = getattr(value.owner, "operation", value.owner)
     if getattr(operation, "name", "") != "stablehlo.constant" or value.type.rank:
         raise Error("its region reads values from outside")
-    return array_of(operation.attributes["value"], value.type).item()
+    return array_of(operation).item()
 
 
 def evaluate(region, arguments):
@@ -61,7 +61,7 @@ def evaluate(region, arguments):
         if name == "compare":
             result = _compared(operation, *operands)
         elif name == "constant":
-            result = array_of(operation.attributes["value"], operation.results[0].type).item()
+            result = array_of(operation).item()
         elif name in ("convert", "optimization_barrier", "reduce_precision"):
             result = operands[0]
         elif name in _MEANING:

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from .. import ElementType
+from .. import ElementType, formulas
 from . import sizes
 from .lowering import TYPES, Value, lowers
 
@@ -142,13 +142,7 @@ def _exp2(g, x):
 
 @lowers("aten.expm1.default")
 def _expm1(g, x):
-    """2 tanh(x/2) / (1 - tanh(x/2)), which loses nothing near zero."""
-    x = g.cast(x, g.meta.dtype)
-    half = g.op("tanh", [g.binary("mul", x, g.scalar(0.5, x.dtype))])
-    small = g.binary("div", g.binary("mul", g.scalar(2, x.dtype), half), g.binary("sub", g.scalar(1, x.dtype), half))
-    large = g.binary("sub", g.op("exp", [x]), g.scalar(1, x.dtype))
-    is_large = compare(g, "greater", g.op("abs", [x]), g.scalar(1, x.dtype))
-    return g.op("where", [is_large, large, small], x.shape, x.dtype)
+    return formulas.expm1(g, g.cast(x, g.meta.dtype))
 
 
 @lowers("aten.log2.default", "aten.log10.default")
@@ -344,45 +338,27 @@ def _copy(g, x, source, non_blocking=False):
 
 @lowers("aten.atan2.default")
 def _atan2(g, y, x):
-    """The arc tangent of the smaller by the larger, turned into its octant; signs of zeros count."""
-    dtype = g.meta.dtype
-    y, x = (g.broadcast(g.tensor(part, dtype), g.meta.shape) for part in (y, x))
-    number = lambda value: g.scalar(value, dtype)  # noqa: E731
-    across, along = g.op("abs", [x]), g.op("abs", [y])
-    large, small = g.binary("max", across, along), g.binary("min", across, along)
-    quotient = g.binary("div", small, large)
-    quotient = choose(g, compare(g, "equal", large, number(0)), number(0), quotient)
-    quotient = choose(g, compare(g, "equal", small, number(math.inf)), number(1), quotient)
-    angle = g.op("atan", [quotient])
-    angle = choose(g, compare(g, "greater", along, across), g.binary("sub", number(math.pi / 2), angle), angle)
-    angle = choose(g, is_negative(g, x), g.binary("sub", number(math.pi), angle), angle)
-    return choose(g, is_negative(g, y), g.op("neg", [angle]), angle)
+    return formulas.atan2(g, *(g.broadcast(g.tensor(part, g.meta.dtype), g.meta.shape) for part in (y, x)))
 
 
 def choose(g, condition, a, b):
     return g.op("where", [condition, a, b], sizes.broadcast(condition.shape, a.shape, b.shape), a.dtype)
 
 
-def is_negative(g, x):
-    """By its sign, which a zero has too."""
-    zero = g.scalar(0, x.dtype)
-    below = compare(g, "less", x, zero)
-    if not x.dtype.is_floating_point:
-        return below
-    inverse_below = compare(g, "less", g.binary("div", g.scalar(1, x.dtype), x), zero)
-    return g.binary("or", below, g.binary("and", compare(g, "equal", x, zero), inverse_below), torch.bool)
+def _is_negative(g, x):
+    return formulas.is_negative(g, x) if x.dtype.is_floating_point else compare(g, "less", x, g.scalar(0, x.dtype))
 
 
 @lowers("aten.signbit.default")
 def _signbit(g, x):
-    return is_negative(g, x) if x.dtype != torch.bool else g.broadcast(g.scalar(False, torch.bool), x.shape)
+    return _is_negative(g, x) if x.dtype != torch.bool else g.broadcast(g.scalar(False, torch.bool), x.shape)
 
 
 @lowers("aten.copysign.Tensor", "aten.copysign.Scalar")
 def _copysign(g, x, sign):
     dtype = g.meta.dtype
     size, sign = g.op("abs", [g.tensor(x, dtype)]), g.tensor(sign, dtype)
-    return choose(g, is_negative(g, sign), g.op("neg", [size]), size)
+    return choose(g, _is_negative(g, sign), g.op("neg", [size]), size)
 
 
 @lowers("aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.bitwise_right_shift.Tensor",
@@ -417,8 +393,8 @@ def _hypot(g, a, b):
 
 @lowers("aten.erfc.default")
 def _erfc(g, x):
-    x = g.cast(x, g.meta.dtype)
-    return g.binary("sub", g.scalar(1, x.dtype), g.op("erf", [x]))
+    dtype = g.meta.dtype
+    return g.cast(formulas.erfc(g, g.cast(x, torch.float64 if dtype == torch.float64 else torch.float32)), dtype)
 
 
 @lowers("aten.round.decimals")

@@ -14,6 +14,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree
 
 from .. import Error
+from ..lowered import compiled, settings_of
 from . import contraction, control, elementwise, indexing, movement, pooling, random, reduction, run, sizes  # noqa: F401, the functions register themselves
 from .lowering import Lowering, Value, lower
 
@@ -74,24 +75,12 @@ def _distinct(targets, taken):
     return names
 
 
-class TorchModel:
-    """A compiled program of torch.export; made by `from_torch`.
+class _Program:
+    """A program of torch.export's, with the parameters and buffers that stand in its graph."""
 
-    Called as the module was: takes and gives PyTorch's tensors, without copies.
-    module: the `tensmith.Model` that does it, whose inputs are the tensors among the program's in order, and then the buffers
-        that it writes.
-    """
-
-    def __init__(self, program, threads=0, options=None):
+    def __init__(self, program):
         self._program = program.run_decompositions(_decompositions())
-        self._threads, self._options = threads, dict(options or {})
         self._state = dict(program.state_dict)
-        self._build()
-
-    def _build(self):
-        settings = run.settings_of(self._options)
-        lowering = self._lowered()
-        self.module = run.compiled(lowering.builder, settings, self._threads) if self._outputs.count else None
 
     def _lowered(self):
         lowering = Lowering()
@@ -147,6 +136,29 @@ class TorchModel:
         if key not in shared or not tensor.numel():
             shared[key] = lowering.constant(tensor, self._targets[spec.target])
         return shared[key]
+
+    def state_dict(self):
+        """Parameters and buffers by name, as the compiled model has them."""
+        return dict(self._state)
+
+
+class TorchModel(_Program):
+    """A compiled program of torch.export; made by `from_torch`.
+
+    Called as the module was: takes and gives PyTorch's tensors, without copies.
+    module: the `tensmith.Model` that does it, whose inputs are the tensors among the program's in order, and then the buffers
+        that it writes.
+    """
+
+    def __init__(self, program, threads=0, options=None):
+        super().__init__(program)
+        self._threads, self._options = threads, dict(options or {})
+        self._build()
+
+    def _build(self):
+        settings = settings_of(self._options)
+        lowering = self._lowered()
+        self.module = compiled(lowering.builder, settings, self._threads) if self._outputs.count else None
 
     def __call__(self, *args, **kwargs):
         flat = self._flattened(args, kwargs)
@@ -204,10 +216,6 @@ class TorchModel:
             if type(flat[position]) is not type(wanted) or flat[position] != wanted:
                 raise Error(f"input '{name}' is {flat[position]!r}, and the model was exported for {wanted!r}; export it again")
 
-    def state_dict(self):
-        """Parameters and buffers by name, as the compiled model has them."""
-        return dict(self._state)
-
     def load_state_dict(self, state):
         """Other values for parameters and buffers, as a module of the same names and shapes has them. Compiles again."""
         missing, unknown = self._state.keys() - state.keys(), state.keys() - self._state.keys()
@@ -228,12 +236,11 @@ class TorchModel:
         self.module.save(path)
 
 
-class TorchGraph(TorchModel):
+class TorchGraph(_Program):
     """A program that is lowered and not compiled; made by `graph_of`."""
 
     def __init__(self, program):
-        self._program = program.run_decompositions(_decompositions())
-        self._state = dict(program.state_dict)
+        super().__init__(program)
         lowering = self._lowered()
         if self._buffers:
             raise Error(f"the model writes buffers, {', '.join(self._buffers[:3])}; train it by torch.compile(backend=\"tensmith\")")
@@ -243,4 +250,4 @@ class TorchGraph(TorchModel):
 
     def compiled_by(self, settings, threads):
         """What `tensmith.compile` and `train_step` call."""
-        return run.compiled(self._builder, settings, threads)
+        return compiled(self._builder, settings, threads)

@@ -17,6 +17,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
+from ..lowered import bytes_of, compiled, settings_of
 from . import contraction, control, elementwise, indexing, movement, pooling, random, reduction, run  # noqa: F401, the functions register themselves
 from .lowering import Lowering, check_supported, lower
 
@@ -42,7 +43,7 @@ class CompiledGraph:
     def __init__(self, module, options, static=(), constants=None):
         lowering, values = Lowering(), {}
         constants = constants or {}
-        self._taken = []  # (position, whether it is a number, whether it stays where it is) of each input of the module
+        self._taken = []  # (position, the name of a number or None, whether it stays where it is) of each input of the module
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         for position, node in enumerate(placeholders):
             meta = node.meta["val"]
@@ -50,7 +51,7 @@ class CompiledGraph:
                 values[node] = lowering.constant(constants[position], f"constant.{position}")
                 continue
             is_size = not isinstance(meta, torch.Tensor)
-            self._taken.append((position, is_size, position in static))
+            self._taken.append((position, node.name if is_size else None, position in static))
             if is_size:
                 lowering.input(node.name, [meta], torch.uint8)
             else:
@@ -64,7 +65,7 @@ class CompiledGraph:
             self._model = _compiled(lowering.builder, options) if constants else _kept(lowering, options)
 
     def __call__(self, *arguments):
-        tensors = [run.carrier(arguments[i]) if is_size else arguments[i] for i, is_size, _ in self._taken]
+        tensors = [run.carrier(name, arguments[i]) if name else arguments[i] for i, name, _ in self._taken]
         tensors += self._draws(tensors)
         given = [self._held(i, tensor) if is_static else tensor for (i, _, is_static), tensor in zip(self._taken, tensors)]
         outputs = run.run(self._model, given + tensors[len(given) :]) if self._model else []
@@ -115,7 +116,7 @@ def _static_inputs():
 def _compiled(builder, options):
     options = dict(options)
     threads = options.pop("threads", 0)
-    return run.compiled(builder, run.settings_of(options), threads)
+    return compiled(builder, settings_of(options), threads)
 
 
 def _kept(lowering, options):
@@ -123,7 +124,7 @@ def _kept(lowering, options):
     digest."""
     options = dict(options)
     threads = options.pop("threads", 0)
-    settings, text = run.settings_of(options), lowering.builder.text().encode()
+    settings, text = settings_of(options), lowering.builder.text().encode()
     has_all = b"dense_resource<" not in text
     kept = _tensmith.KeptModules("graph", text if has_all else text + lowering.digest(), settings)
     if found := kept.find():
@@ -133,7 +134,7 @@ def _kept(lowering, options):
             return _KeptModel(_tensmith.load(f"/proc/self/fd/{descriptor}", threads, 0, 0, size), file, size)
         except Error:  # of another version, or for another machine
             file.close()
-    module = _tensmith.compile_bytes(text, "graph", settings, kept) if has_all else run.bytes_of(lowering.builder, settings)
+    module = _tensmith.compile_bytes(text, "graph", settings, kept) if has_all else bytes_of(lowering.builder, settings)
     kept.keep(module, "")
     return Model(_tensmith.load(module, threads, 0, 0), module)
 

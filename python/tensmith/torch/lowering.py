@@ -189,6 +189,11 @@ class Lowering:
         """Of Values of one dtype, broadcast."""
         return self.op(name, [a, b], sizes.broadcast(a.shape, b.shape), dtype or a.dtype, **attributes)
 
+    def apply(self, name, *operands):
+        """What formulas.py builds with: elementwise, of Values that are broadcast, and of one dtype but for conditions."""
+        dtype = torch.bool if name in ("equal", "less", "greater") else operands[-1].dtype
+        return self.op(name, operands, sizes.broadcast(*(operand.shape for operand in operands)), dtype)
+
     def count(self, x, dims):
         """The number of elements along dimensions, as a scalar of x's dtype."""
         product = 1

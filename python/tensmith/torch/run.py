@@ -1,42 +1,10 @@
-"""A graph that was lowered, compiled and called with PyTorch's tensors."""
-
-import os
-import tempfile
+"""A compiled graph, called with PyTorch's tensors."""
 
 import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from .. import Error, _KeptModel, _settings, _tensmith
+from .. import Error, _tensmith
 from . import sizes
-
-_DEFAULTS = {"shapes": None, "target": None, "cache_dir": None, "dump_ir": None, "reference": False, "precision": "fast",
-             "fuse": True, "overridable": (), "derivatives": ()}  # fmt: skip
-
-
-def settings_of(options):
-    """Those of `tensmith.compile`, of which the sizes are the graph's own."""
-    unknown = options.keys() - {"target", "cache_dir", "dump_ir", "reference", "precision", "fuse", "schedules", "libraries", "device"}
-    if unknown:
-        raise Error(f"there is no option {', '.join(map(repr, sorted(unknown)))}; options are those of tensmith.compile, and threads")
-    return _settings(**_DEFAULTS | options)
-
-
-def compiled(builder, settings, threads):
-    """The graph as a Model. Through a file, so that weights are mapped and not held twice."""
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
-        path = os.path.join(folder, "module.so")
-        builder.compile(path, settings)
-        return _KeptModel(_tensmith.load(path, threads, 0, 0), open(path, "rb"))
-
-
-def bytes_of(builder, settings):
-    """The graph as a module's bytes."""
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
-        path = os.path.join(folder, "module.so")
-        builder.compile(path, settings)
-        with open(path, "rb") as file:
-            return file.read()
-
 
 def run(model, inputs):
     """The outputs as PyTorch's tensors, on memory of their own. Inputs are tensors, which are read where they lie, or what `Held` gives for one."""
@@ -67,9 +35,13 @@ class Held:
         return value
 
 
-def carrier(size):
-    """A tensor that tells a size to a module, which knows sizes by dimensions alone. It has no memory to speak of."""
-    return torch.empty(int(size), dtype=torch.uint8)
+def carrier(name, size):
+    """A tensor that tells a size to a module, which knows sizes by dimensions alone. Its memory is never touched."""
+    try:
+        return torch.empty(int(size), dtype=torch.uint8)
+    except (RuntimeError, OverflowError, TypeError):
+        raise Error(f"the number '{name}' is {size}, which can't be a size, as numbers that are open must be; give it as a tensor, or keep "
+                    "numbers fixed by torch.compile(dynamic=False)") from None  # fmt: skip
 
 
 class Draws:
