@@ -204,6 +204,9 @@ Owned<ts_tensor> arrayToTensor(nb::object array) {
   std::string kind = nb::cast<std::string>(nb::str(array.attr("dtype").attr("kind")));
   if (kind == "U" || kind == "S" || kind == "O" || kind == "T")
     return stringsToTensor(array);
+  if (nb::object dtype = array.attr("dtype"); !nb::cast<bool>(dtype.attr("isnative")))
+    array =
+        array.attr("astype")(dtype.attr("newbyteorder")("=")); // a type's name has no byte order
   nb::object shapeObject = array.attr("shape");
   ts_type type = typeOf(array.attr("dtype"));
   // In memory of ours a small integer is extended to its byte, which ml_dtypes does not promise.

@@ -72,6 +72,13 @@ def test_what_was_computed_from_an_exchanged_array_is_numpys_own():
     numpy.testing.assert_array_equal(numpy.from_dlpack(y.astype(numpy.float32)), values("bfloat16").astype(numpy.float32))
 
 
+@pytest.mark.parametrize("name", ["float32", "float64", "int64", "uint16", "float16"])
+def test_the_other_byte_order_is_converted(name):
+    """Breaks if an array's bytes are taken as they lie, whatever order its type says they have."""
+    given = values(name)
+    numpy.testing.assert_array_equal(identity(name)(given.astype(given.dtype.newbyteorder(">"))), given)
+
+
 def test_a_capsule_that_nobody_takes_is_freed():
     x = values("bfloat16")
     y = identity("bfloat16")(x)
