@@ -194,6 +194,13 @@ def test_a_module_is_not_written_over_its_model(model):
     assert model.read_bytes() == before
 
 
+@pytest.mark.parametrize("option", ["--html", "--trace"])
+def test_a_page_is_not_written_over_the_model(model, option):
+    before = model.read_bytes()
+    assert f"is the model itself; give another {option}" in refused("bench", model, option, model)
+    assert model.read_bytes() == before
+
+
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
     path = tmp_path_factory.mktemp("program") / "halves.tsm"

@@ -116,6 +116,33 @@ metrics = "metrics.jsonl"
     assert "objective: softmax" in again and f"best round: {forest.best_round}" in again
 
 
+@pytest.mark.parametrize("classes, objective", [("low middle top", "softmax"), ("low top", "logistic")])
+def test_a_target_of_text_is_classified(table, tmp_path, classes, objective):
+    """Breaks if classes are taken for amounts where no objective is asked for."""
+    folder, *_ = table
+    lines = (folder / "train.csv").read_text().splitlines()
+    kept = [line for line in lines[1:] if line.rsplit(",", 1)[1] in classes.split()]
+    (tmp_path / "kinds.csv").write_text("\n".join([lines[0], *kept]) + "\n")
+    for asked in (objective, "squared"):
+        more = [] if asked == objective else ["--objective", asked]
+        done = run("train", "--data", tmp_path / "kinds.csv", "--target", "kind", "--rounds", 2, "-o", tmp_path / "a.forest", "--quiet", *more)
+        assert done.stdout == done.stderr == ""
+        assert f"objective: {asked}" in run("inspect", tmp_path / "a.forest").stdout
+
+
+def test_outputs_are_not_written_over_inputs(table, tmp_path):
+    data, forest = tmp_path / "data.csv", tmp_path / "a.forest"
+    data.write_text((table[0] / "numbers.csv").read_text())
+    before = data.read_bytes()
+    for option in ("--output", "--metrics"):
+        assert f"is the data itself; give another {option}" in refused("train", "--data", data, option, data)
+    run("train", "--data", data, "--rounds", 2, "-o", forest)
+    for arguments in (("predict", forest, data, "-o", data), ("predict", forest, data, "-o", forest), ("convert", forest, forest),
+                      ("plot", forest, "-o", forest)):  # fmt: skip
+        assert "itself; give another" in refused(*arguments)
+    assert data.read_bytes() == before
+
+
 def test_convert_and_plot(table, tmp_path):
     folder, x, *_ = table
     run("train", "--data", folder / "numbers.csv", "--rounds", 5, "-o", tmp_path / "a.forest")
@@ -136,6 +163,8 @@ def test_refusals_say_where_and_what(table, tmp_path):
     assert "learning_rate is -1" in refused("train", "--data", folder / "numbers.csv", "--learning-rate", "-1", status=2)
     assert "no data to train on" in refused("train", status=2)
     assert "has text" in refused("train", "--data", folder / "train.csv", "--target", "y")
+    (tmp_path / "one.csv").write_text("a,b,y\n1,2,x\n3,4,x\n")
+    assert "one class alone in its target, 'x'" in refused("train", "--data", tmp_path / "one.csv")
     (tmp_path / "bad.toml").write_text("[data]\ntrain = 'x.csv'\n[parameter]\neta = 1\n")
     assert "bad.toml:3: 'parameter' is none" in refused("train", tmp_path / "bad.toml")
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")

@@ -7,6 +7,7 @@
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/KernelReport.h"
+#include "tools/tensmith/OutputPath.h"
 #include "train/StepTrace.h"
 
 #include <CLI/CLI.hpp>
@@ -237,6 +238,10 @@ int bench(const Settings &settings) {
   bool kernels = settings.kernels || !settings.html.empty();
   if (settings.files.size() > 1 && !settings.trace.empty())
     fail(settings.trace, "a timeline is of one file; leave the others out");
+  for (const std::string &file : settings.files) {
+    keepApart(settings.html, "--html", file, "the model");
+    keepApart(settings.trace, "--trace", file, "the model");
+  }
   // First, since a model is compiled by them.
   Json limits = kernels ? machineLimits() : Json();
   Candidates candidates;

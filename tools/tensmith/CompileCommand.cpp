@@ -4,6 +4,7 @@
 #include "files/Paths.h"
 #include "files/Words.h"
 #include "tools/tensmith/Commands.h"
+#include "tools/tensmith/OutputPath.h"
 #include "tools/tensmith/Report.h"
 
 #include <CLI/CLI.hpp>
@@ -108,12 +109,10 @@ int compile(const Settings &settings) {
   std::string out = settings.out;
   if (out.empty())
     out = std::filesystem::path(settings.model).filename().replace_extension(".so");
-  std::error_code none;
   if (settings.why && !settings.compile.calibrate.empty())
     failUsage("--why can't be had together with --calibrate: layers that fall back are not known "
               "before the module is measured");
-  if (std::filesystem::equivalent(settings.model, out, none))
-    fail(out, "is the model itself; give another --output");
+  keepApart(out, "--output", settings.model, "the model");
   kindOf(settings.model); // fails before the output is looked at
   if (Status status = checkWritable(out); !status.ok())
     throw Failure(status.message());

@@ -2,6 +2,7 @@
 #include "client/Compiler.h"
 #include "files/Files.h"
 #include "tools/tensmith/Commands.h"
+#include "tools/tensmith/OutputPath.h"
 #include "tools/tensmith/Report.h"
 
 #include <CLI/CLI.hpp>
@@ -22,9 +23,7 @@ int exportModel(const Settings &settings) {
   std::string out = settings.out;
   if (out.empty())
     out = std::filesystem::path(settings.model).filename().replace_extension(".onnx");
-  std::error_code none;
-  if (std::filesystem::equivalent(settings.model, out, none))
-    fail(out, "is the model itself; give another --output");
+  keepApart(out, "--output", settings.model, "the model");
   CompileSettings compile;
   compile.shapes = settings.shapes;
   Bytes bytes = exportOnnx(settings.model, compile);

@@ -1,5 +1,6 @@
 // tensmith trees: forests from the command line. Training is in TreesTrainCommand.cpp; here is what
 // is done with a forest that there is.
+#include "tools/tensmith/OutputPath.h"
 #include "tools/tensmith/TreesCommands.h"
 
 #include "files/Npy.h"
@@ -86,6 +87,8 @@ void giveClasses(const trees::Forest &forest, const std::vector<float> &values, 
 }
 
 int predict(const PredictGiven &given) {
+  keepApart(given.out, "--output", given.forest, "the forest");
+  keepApart(given.out, "--output", given.data, "the data");
   trees::Forest forest = needed(trees::loadForest(given.forest), "");
   if (given.classes && (forest.classes.empty() || given.outputs || given.leaves))
     failUsage(
@@ -115,6 +118,7 @@ int convert(const std::string &from, const std::string &to, const std::string &f
   std::optional<trees::FileFormat> wanted;
   if (!format.empty() && !(wanted = trees::formatNamed(format)))
     failUsage("--format " + format + " is none of forest, json, ubj, onnx");
+  keepApart(to, "path", from, "the forest");
   needed(trees::saveForest(needed(trees::loadForest(from), ""), to, wanted), "");
   return kSuccess;
 }
@@ -163,6 +167,7 @@ int inspect(const std::string &path, bool dump) {
 }
 
 int plot(const std::string &path, int64_t tree, const std::string &out) {
+  keepApart(out, "--output", path, "the forest");
   trees::Forest forest = needed(trees::loadForest(path), "");
   std::string text = out.ends_with(".svg")
                          ? needed(trees::treeSvg(forest, tree), path)

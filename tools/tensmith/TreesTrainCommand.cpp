@@ -3,10 +3,12 @@
 // As in `tensmith train`, settings come from a configuration file and from options, which count
 // more. Hyper-parameters are those of trees/Parameters.h's table, by either of their names; a value
 // that is no JSON is a word.
+#include "tools/tensmith/OutputPath.h"
 #include "tools/tensmith/TreesCommands.h"
 #include "train/Toml.h"
 
 #include "client/Progress.h"
+#include "client/Verbosity.h"
 #include "files/Words.h"
 #include "trees/ProcessExchange.h"
 #include "trees/TableFile.h"
@@ -29,7 +31,6 @@ struct TrainGiven {
   std::vector<std::string> validation, categorical;
   std::map<std::string, std::string> words; // by parameter
   std::vector<std::pair<std::string, Json>> parameters;
-  bool quiet = false;
 };
 
 /// [data] and [output] of a configuration; paths start at its folder.
@@ -131,6 +132,23 @@ trees::Parameters parametersOf(const TrainGiven &given) {
   return parameters;
 }
 
+/// Classes where the target is text, unless an objective or a loss was asked for.
+void chooseObjective(const TrainGiven &given, const std::vector<std::string> &classes,
+                     trees::Parameters &parameters) {
+  auto asks = [&](const char *name) {
+    auto word = given.words.find(name);
+    return (word != given.words.end() && !word->second.empty()) ||
+           std::ranges::any_of(given.parameters,
+                               [&](const auto &one) { return one.first == name; });
+  };
+  if (classes.empty() || asks("objective") || asks("loss"))
+    return;
+  if (classes.size() == 1)
+    fail(given.train, "has one class alone in its target, '" + printable(classes[0]) +
+                          "'; training needs two or more");
+  parameters.objective = classes.size() == 2 ? "logistic" : "softmax";
+}
+
 /// A table's classes become those, by their texts; it has no others.
 void renumber(trees::Table &table, const std::vector<std::string> &classes,
               const std::string &path) {
@@ -149,8 +167,7 @@ void renumber(trees::Table &table, const std::vector<std::string> &classes,
 
 class Watching {
 public:
-  Watching(const TrainGiven &given, int64_t rounds)
-      : progress_("training trees", !given.quiet), rounds_(rounds) {}
+  explicit Watching(int64_t rounds) : progress_("training trees"), rounds_(rounds) {}
 
   bool onRound(const trees::Round &round) {
     std::string figures;
@@ -175,6 +192,18 @@ private:
   std::string lines_, last_;
 };
 
+/// A forest that is continued may be replaced by what comes of it.
+void checkOutputs(const TrainGiven &given) {
+  std::vector<std::string> tables = given.validation;
+  tables.push_back(given.train);
+  for (const auto &[out, option] :
+       {std::pair(given.out, "--output"), std::pair(given.metrics, "--metrics")}) {
+    keepApart(out, option, given.configuration, "the configuration");
+    for (const std::string &table : tables)
+      keepApart(out, option, table, "the data");
+  }
+}
+
 int trainTrees(TrainGiven given) {
   if (!given.configuration.empty())
     Configuration(given.configuration, given).read();
@@ -183,6 +212,7 @@ int trainTrees(TrainGiven given) {
               "configuration");
   if (given.out.empty())
     given.out = "trained.forest";
+  checkOutputs(given);
   trees::Parameters parameters = parametersOf(given);
   trees::TableOptions options;
   options.target = given.target;
@@ -203,6 +233,8 @@ int trainTrees(TrainGiven given) {
   options.leastColumns = table.matrix.columns;
   options.known = &table.matrix.features;
   options.addsLevels = false;
+  if (!continued)
+    chooseObjective(given, table.classes, parameters);
   std::vector<trees::Table> sets;
   for (const std::string &path : given.validation) {
     sets.push_back(needed(trees::readTable(path, options), path));
@@ -218,13 +250,15 @@ int trainTrees(TrainGiven given) {
     input.validation.push_back(
         {std::filesystem::path(given.validation[i]).stem().string(), &sets[i].matrix});
   input.continued = continued ? &*continued : nullptr;
-  Watching watching(given, std::max<int64_t>(parameters.rounds, 1));
+  Watching watching(std::max<int64_t>(parameters.rounds, 1));
   input.watch = [&](const trees::Round &round) { return watching.onRound(round); };
   trees::Forest forest =
       needed(trees::trainTogether(input, parameters, /*together=*/true), given.train);
   needed(trees::saveForest(forest, given.out), "");
   if (!given.metrics.empty())
     writeFile(given.metrics, std::string_view(watching.lines()));
+  if (verbosity() == Verbosity::Quiet)
+    return kSuccess;
   if (!watching.last().empty())
     std::cout << watching.last() << "\n";
   std::cout << fmt::format(
@@ -269,7 +303,6 @@ void addTreesTrain(CLI::App &app, Action &chosen) {
   output->add_option("--metrics", given->metrics, "a line of JSON for each round")
       ->type_name("FILE");
   output->add_option("--continue", given->continued, "a forest to go on from")->type_name("FILE");
-  output->add_flag("--quiet", given->quiet, "no progress");
   CLI::Option_group *parameters =
       command->add_option_group("Parameters", "In a configuration: [parameters]");
   for (const trees::Parameter &parameter : trees::parameterTable()) {
