@@ -87,6 +87,10 @@ ORDERS = {"topk", "unique"}
 APART = {"affine_grid"}
 
 
+# Whose operands are numbers that say what to make: they are always folded to a constant.
+CREATED = {"iota", "mel_weight_matrix", "range", "window"}
+
+
 def test_operators(tmp_path):
     said = subprocess.run([BUILD / "test/random-exports", "--each", "6", "--out", tmp_path], capture_output=True, text=True, timeout=600, check=True).stdout
     made = dict(re.findall(r"^exported (\w+) (\d+)$", said, re.M))
@@ -94,8 +98,9 @@ def test_operators(tmp_path):
     wrong, compared = [], dict.fromkeys(made, 0)
     for folder in sorted(tmp_path.iterdir()):
         name, found = folder.name.rsplit("-", 1)[0], differences(folder)
-        if all(node.op_type == "Identity" for node in onnx.load(folder / "model.onnx").graph.node):
-            continue  # folded to a constant
+        is_folded = all(node.op_type == "Identity" for node in onnx.load(folder / "model.onnx").graph.node)
+        if is_folded and name not in CREATED:
+            continue  # its operands were constants
         compared[name] += found is not None and (not found or name not in APART)
         wrong += [f"{folder.name}: {text}" for text in found or [] if name not in APART]
     assert not wrong, "\n".join(wrong)
