@@ -170,7 +170,7 @@ def test_a_state_that_fails_changes_nothing(monkeypatch):
     net, x = small(), torch.randn(2, 8)
     model = ts.from_torch(net, (x,))
     with monkeypatch.context() as patch:
-        patch.setattr(tensmith.torch.run, "compiled", lambda *_: (_ for _ in ()).throw(ts.Error("no room")))
+        patch.setattr(tensmith.torch.export, "compiled", lambda *_: (_ for _ in ()).throw(ts.Error("no room")))
         with pytest.raises(ts.Error, match="no room"):
             model.load_state_dict(small().state_dict())
     compare(model, net, (x,))
