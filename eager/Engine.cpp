@@ -265,9 +265,9 @@ void Engine::giveOn(Variable &variable) {
   }
 }
 
-Status Engine::wait(Variable &variable, bool alsoReaders) {
-  std::unique_lock lock(mutex_);
-  while (alsoReaders ? variable.pending_ > 0 : variable.pendingWrites_ > 0) {
+template <typename Condition>
+void Engine::workWhile(std::unique_lock<std::mutex> &lock, Condition condition) {
+  while (condition()) {
     if (!ready_.empty()) {
       runReady(lock);
       continue;
@@ -276,6 +276,11 @@ Status Engine::wait(Variable &variable, bool alsoReaders) {
     progress_.wait(lock);
     --waiting_;
   }
+}
+
+Status Engine::wait(Variable &variable, bool alsoReaders) {
+  std::unique_lock lock(mutex_);
+  workWhile(lock, [&] { return (alsoReaders ? variable.pending_ : variable.pendingWrites_) > 0; });
   if (!variable.failure_)
     return {};
   const Failure &failure = *variable.failure_;
@@ -304,15 +309,7 @@ void Engine::afterFork(bool isChild) {
 
 /// Does what is ready and waits for the rest; the lock is held before and after.
 void Engine::finish(std::unique_lock<std::mutex> &lock) {
-  while (unfinished_ > 0) {
-    if (!ready_.empty()) {
-      runReady(lock);
-      continue;
-    }
-    ++waiting_;
-    progress_.wait(lock);
-    --waiting_;
-  }
+  workWhile(lock, [&] { return unfinished_ > 0; });
 }
 
 bool Engine::isReady(Variable &variable) {

@@ -110,6 +110,10 @@ private:
   void giveOn(Variable &variable);
   void runReady(std::unique_lock<std::mutex> &lock);
   void finish(std::unique_lock<std::mutex> &lock);
+  /// Does what is ready while the condition holds, and waits where nothing is; the lock is held
+  /// before and after.
+  template <typename Condition>
+  void workWhile(std::unique_lock<std::mutex> &lock, Condition condition);
   Status execute(const Task &task);
   void callWorker();
   static void work(void *self);

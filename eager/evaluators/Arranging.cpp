@@ -4,6 +4,7 @@
 // last, whichever way is sorted. Sorting is stable: equal elements keep their order, also where it
 // is descending.
 #include "eager/Operators.h"
+#include "eager/evaluators/Reduction.h"
 
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
@@ -170,35 +171,8 @@ Outcome evaluateNonZero(const Invocation &invocation) {
 /// any, all and how many, over axes.
 template <typename Combine>
 Outcome countedOver(const Invocation &invocation, DataType type, int64_t initial, Combine combine) {
-  Workspace workspace(invocation);
-  const HostTensor &x = workspace.anyOperand(0, "x");
-  std::vector<bool> isReduced(size_t(x.rank()), false);
-  for (int64_t axis : invocation.attributes.integers("axes"))
-    isReduced[workspace.axis("axes", axis, x.rank())] = true;
-  if (!workspace.ok())
-    return workspace.status();
-  Shape shape, full;
-  for (size_t axis = 0; axis < isReduced.size(); ++axis) {
-    full.push_back(isReduced[axis] ? 1 : x.shape()[axis]);
-    if (!isReduced[axis] || invocation.attributes.integer("keepdims"))
-      shape.push_back(full.back());
-  }
-  std::vector<int64_t> strides = denseStrides(full);
-  for (size_t axis = 0; axis < isReduced.size(); ++axis)
-    strides[axis] = isReduced[axis] ? 0 : strides[axis];
-  HostTensor y = workspace.allocate(type, shape);
-  std::vector<int64_t> totals(size_t(y.size()), initial);
-  int64_t next = 0;
-  forEachRow(mergeDimensions<1>(x.shape(), {strides}),
-             [&](const auto &offsets, const auto &steps, int64_t count) {
-               for (int64_t i = 0; i < count; ++i) {
-                 int64_t &total = totals[size_t(offsets[0] + i * steps[0])];
-                 total = combine(total, holds(x, next++));
-               }
-             });
-  for (int64_t i = 0; i < y.size(); ++i)
-    y.setInt(i, totals[size_t(i)]);
-  return workspace.finish(std::move(y));
+  return reduceOver(invocation, type, initial, holds, combine,
+                    [](HostTensor &y, int64_t i, int64_t total) { y.setInt(i, total); });
 }
 Outcome evaluateAny(const Invocation &invocation) {
   return countedOver(invocation, DataType::Bool, 0, [](int64_t a, bool b) { return a | b; });

@@ -4,6 +4,7 @@
 // Numbers come as std::complex<double> and are rounded once; the functions are C's, with the
 // special values of its Annex G, which the array API standard asks for.
 #include "eager/Operators.h"
+#include "eager/evaluators/Reduction.h"
 
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
@@ -233,38 +234,8 @@ Outcome evaluateWhere(const Invocation &invocation) {
   return workspace.finish(std::move(c));
 }
 
-/// x's dimensions, those of `axes` last.
 template <typename F> Outcome reduced(const Invocation &invocation, Complex initial) {
-  Workspace workspace(invocation);
-  const HostTensor &x = workspace.anyOperand(0, "x");
-  std::vector<bool> isReduced(size_t(x.rank()), false);
-  for (int64_t axis : invocation.attributes.integers("axes"))
-    isReduced[workspace.axis("axes", axis, x.rank())] = true;
-  if (!workspace.ok())
-    return workspace.status();
-  Shape shape, full;
-  for (size_t axis = 0; axis < isReduced.size(); ++axis) {
-    full.push_back(isReduced[axis] ? 1 : x.shape()[axis]);
-    if (!isReduced[axis] || invocation.attributes.integer("keepdims"))
-      shape.push_back(full.back());
-  }
-  HostTensor y = workspace.allocate(x.type(), shape);
-  std::vector<Complex> totals(size_t(y.size()), initial);
-  std::vector<int64_t> strides = denseStrides(full);
-  for (size_t axis = 0; axis < isReduced.size(); ++axis)
-    if (isReduced[axis])
-      strides[axis] = 0;
-  int64_t next = 0;
-  forEachRow(mergeDimensions<1>(x.shape(), {strides}),
-             [&](const auto &offsets, const auto &steps, int64_t count) {
-               for (int64_t i = 0; i < count; ++i) {
-                 Complex &total = totals[size_t(offsets[0] + i * steps[0])];
-                 total = F()(total, load(x, next++));
-               }
-             });
-  for (int64_t i = 0; i < y.size(); ++i)
-    store(y, i, totals[size_t(i)]);
-  return workspace.finish(std::move(y));
+  return reduceOver(invocation, std::nullopt, initial, load, F(), store);
 }
 Outcome evaluateSum(const Invocation &invocation) {
   return reduced<std::plus<Complex>>(invocation, 0);
