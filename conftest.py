@@ -3,6 +3,9 @@
 pytest's part of `./test -R REGEX`: only the cases whose name matches are run. And a part of the project that is missing is a
 failure: a test may be skipped for want of another package or machine, never because something of ours was not built. The Python
 package may be left out of a build (a sanitizer's), which then has no folder for it.
+
+All tests share a cache in the build folder, in which no figures of the machine are kept: by these the compiler would choose other
+kernels, and what a test finds would hang on which ran before it. A test that measures the machine has a cache of its own.
 """
 
 import os
@@ -12,6 +15,7 @@ import re
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", pathlib.Path(__file__).parent / "build/dev"))
+CACHE = pathlib.Path(os.environ.setdefault("TENSMITH_CACHE", str(BUILD / "cache")))
 PACKAGE = re.compile(r"could not import 'tensmith|the Python package is not built")
 MISSING = re.compile(r"\b(?:is|are) not built\b")
 
@@ -44,3 +48,12 @@ def pytest_runtest_makereport(item, call):
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
     return fail_where_ours_is_missing((yield))
+
+
+@pytest.fixture(autouse=True)
+def measures_no_machine():
+    yield
+    kept = list(CACHE.glob("machine-*.json"))
+    for path in kept:
+        path.unlink(missing_ok=True)
+    assert not kept, "figures of the machine in the cache that all tests share; give the test one of its own (TENSMITH_CACHE)"

@@ -696,8 +696,8 @@ def test_a_wrong_estimate_is_put_right_by_measuring(tmp_path, own_cache):
     assert again["winograd_outputs"] == measured["winograd_outputs"] and "measured" not in again
 
 
-def test_machine():
-    machine = json.loads(tensmith("machine", "--json").stdout)
+def test_machine(own_cache):
+    machine = json.loads(tensmith("machine", "--json", env=own_cache).stdout)
     assert machine["cpu"] and machine["threads"] == len(os.sched_getaffinity(0))
     flags = pathlib.Path("/proc/cpuinfo").read_text()
     if "flags" in flags:  # x86: each feature is an instruction set that the kernel lists, none a hint such as "fast-gather"
