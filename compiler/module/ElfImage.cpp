@@ -113,6 +113,8 @@ template <typename Elf> Status addDebugSections(Tables<Elf> &tables, const Modul
           {symbol.st_value & ~uint64_t(tables.header.e_machine == llvm::ELF::EM_ARM),
            symbol.st_size, labelled(name, parts.labels), nodes->second});
   });
+  llvm::sort(functions,
+             [](const DebugFunction &a, const DebugFunction &b) { return a.address < b.address; });
   constexpr int kBits = sizeof(typename Elf::Offset) * 8;
   auto sections = debugSections(functions, kBits);
   if (!sections)

@@ -1,8 +1,6 @@
 // Chains as they are built; see ProductChain.h.
 //
-// A part whose first factor is a row, or whose last one is a column, is a tensor without that
-// dimension, as matmul has it. Where a column meets a row, both get the dimension of 1 between
-// them.
+// A vector becomes a matrix of one row or one column, which kernels of products are for.
 #include "compiler/graph/Precision.h"
 #include "compiler/rewrite/ProductChain.h"
 
@@ -14,29 +12,29 @@ Value ChainBuilder::factor(unsigned number) {
   const Factor &of = chain_.factors[number];
   if (!of.isVector)
     return of.isTurned ? turned(of.value) : of.value;
-  if (flattens_)
-    return of.value;
-  const FactorSizes &sizes = chain_.sizes[number];
-  return code_.reshape(of.value, {sizes.rows, sizes.columns});
+  return code_.reshape(of.value, {chain_.sizes[number].rows, chain_.sizes[number].columns});
 }
 
 Value ChainBuilder::turned(Value part) {
-  int64_t rank = part ? graph::GraphCode::rank(part) : 0;
-  if (rank < 2)
+  if (!part)
     return part;
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(permutation[size_t(rank) - 2], permutation.back());
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, graph::GraphCode::rank(part)));
+  std::swap(permutation[permutation.size() - 2], permutation.back());
   return code_.transpose(part, permutation);
 }
 
-/// Of a part without stacks.
-SmallVector<AffineExpr> ChainBuilder::dimsOf(const ProductTree &part) const {
-  SmallVector<AffineExpr> dims;
-  if (!chain_.factors[part.first].isRow())
-    dims.push_back(chain_.sizes[part.first].rows);
-  if (!chain_.factors[part.last].isColumn())
-    dims.push_back(chain_.sizes[part.last].columns);
-  return dims;
+/// What the graph has of a part already, as a matrix; null: nothing.
+Value ChainBuilder::given(const ProductTree &part) {
+  bool isTurned;
+  Value value = chain_.hasStacks() ? Value() : known_.find(chain_, part.first, part.last, isTurned);
+  if (!value)
+    return {};
+  SmallVector<AffineExpr> dims{chain_.sizes[part.first].rows, chain_.sizes[part.last].columns};
+  if (isTurned)
+    std::reverse(dims.begin(), dims.end());
+  Type element = getElementTypeOrSelf(value.getType());
+  value = asType(graph_, value, graph_.shapes.tensorType(element, dims));
+  return isTurned ? turned(value) : value;
 }
 
 Value ChainBuilder::part(const ProductTree &tree) {
@@ -44,15 +42,8 @@ Value ChainBuilder::part(const ProductTree &tree) {
     return product(tree);
   if (tree.first == tree.last)
     return factor(tree.first);
-  bool isTurned;
-  if (Value value = flattens_ ? known_.find(chain_, tree.first, tree.last, isTurned) : Value()) {
-    SmallVector<AffineExpr> dims = dimsOf(tree);
-    if (isTurned)
-      std::reverse(dims.begin(), dims.end());
-    Type element = getElementTypeOrSelf(value.getType());
-    value = asType(graph_, value, graph_.shapes.tensorType(element, dims));
-    return isTurned ? turned(value) : value;
-  }
+  if (Value value = given(tree))
+    return value;
   // Of constants: in the best order, too, since it is evaluated.
   auto sizes = ArrayRef(chain_.sizes).slice(tree.first, tree.last - tree.first + 1);
   auto orders = bestOrders(sizes, graph_.shapes, [](unsigned, unsigned) { return false; });
@@ -64,28 +55,10 @@ Value ChainBuilder::part(const ProductTree &tree) {
 }
 
 Value ChainBuilder::product(const ProductTree &tree) {
-  Value left = part(*tree.left), right = part(*tree.right);
-  if (!left || !right)
-    return {};
-  const Factor &before = chain_.factors[tree.left->last],
-               &behind = chain_.factors[tree.right->first];
-  if (flattens_ && before.isColumn() != behind.isRow()) {
-    // A column against a matrix of one row, or the other way round: the one lacks the dimension.
-    Value &part = before.isColumn() ? left : right;
-    auto dims = code_.dims(part);
-    dims.insert(before.isColumn() ? dims.end() : dims.begin(), code_.size(1));
-    part = code_.reshape(part, dims);
-  } else if (flattens_ && before.isColumn()) {
-    auto rows = code_.dims(left), columns = code_.dims(right);
-    rows.push_back(code_.size(1));
-    columns.insert(columns.begin(), code_.size(1));
-    left = code_.reshape(left, rows);
-    right = code_.reshape(right, columns);
-  }
-  Value result = code_.matmul(left, right);
+  Value result = code_.matmul(part(*tree.left), part(*tree.right));
   if (result && chain_.keepsPrecision)
     graph::keepPrecision(result.getDefiningOp());
-  if (result && notes_ && flattens_)
+  if (result && notes_ && !chain_.hasStacks())
     known_.add(chain_, {tree.first, tree.last, result, /*isTurned=*/false});
   return result;
 }

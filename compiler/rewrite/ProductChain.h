@@ -21,9 +21,6 @@ namespace tensmith::rewrite {
 struct Factor {
   mlir::Value value;
   bool isTurned, isVector;
-
-  bool isRow() const { return isVector && isTurned; }
-  bool isColumn() const { return isVector && !isTurned; }
 };
 
 struct Scale {
@@ -120,8 +117,7 @@ public:
   /// `notes`: what is built is there for all that follows.
   ChainBuilder(graph::GraphBuilder &graph, const ProductChain &chain, KnownProducts &known,
                bool notes)
-      : graph_(graph), code_(graph), chain_(chain), known_(known), notes_(notes),
-        flattens_(!chain.hasStacks()) {}
+      : graph_(graph), code_(graph), chain_(chain), known_(known), notes_(notes) {}
 
   /// The product in that order, with scale and sign; null after an error.
   mlir::Value build(const ProductTree &tree);
@@ -132,7 +128,7 @@ private:
   mlir::Value part(const ProductTree &tree);
   mlir::Value product(const ProductTree &tree);
   mlir::Value factor(unsigned number);
-  llvm::SmallVector<mlir::AffineExpr> dimsOf(const ProductTree &part) const;
+  mlir::Value given(const ProductTree &part);
   mlir::Value turned(mlir::Value part);
   mlir::Value sizeOf(unsigned factor, bool isRows);
   mlir::Value stackSize(unsigned first, unsigned last);
@@ -142,7 +138,6 @@ private:
   const ProductChain &chain_;
   KnownProducts &known_;
   bool notes_;
-  bool flattens_; // vectors stay vectors; else they are matrices of one row or column
 };
 
 /// The value as one of the type where it is that but for dimensions of 1; else null.

@@ -51,7 +51,7 @@ bool isMultiple(const graph::Monomial &product, const graph::Monomial &of) {
 }
 
 /// Orders of a part that are kept: of more, those that are the best at some sample.
-constexpr size_t kMostOrders = 8;
+constexpr size_t kMostOrders = 16;
 
 class Programming {
 public:

@@ -19,7 +19,7 @@ def NegOfDifference : Pat<(Graph_NegOp (Graph_SubOp $a, $b)), (Graph_SubOp $b, $
 def ExpOfLog : Pat<(Graph_ExpOp (Graph_LogOp $x)), (replaceWithValue $x)>;
 def LogOfExp : Pat<(Graph_LogOp (Graph_ExpOp $x)), (replaceWithValue $x)>;
 def SqrtOfSquare : Pat<(Graph_SqrtOp (Graph_MulOp:$p $x, $x)), (Graph_AbsOp $x)>;
-def SquareOfSqrt : Pat<(Graph_MulOp (Graph_SqrtOp $x), (Graph_SqrtOp $x)), (replaceWithValue $x)>;
+def SquareOfSqrt : Pat<(Graph_MulOp (Graph_SqrtOp:$a $x), $b), (replaceWithValue $x), [(SameValue $a, $b)]>;
 def LogOfSoftmax : Pat<(Graph_LogOp (Graph_SoftmaxOp $x, $axis)), (Graph_LogSoftmaxOp $x, $axis)>;
 
 // Powers by what is faster.

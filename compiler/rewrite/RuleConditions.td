@@ -21,6 +21,7 @@ def IsConstant : Constraint<CPred<"isConstant($0)">>;
 def IsFloat : Constraint<CPred<"isFloat($0)">>;
 def IsInteger : Constraint<CPred<"isInteger($0)">>;
 def SameType : Constraint<CPred<"$0.getType() == $1.getType()">>;
+def SameValue : Constraint<CPred<"$0 == $1">>;
 def IsScalar : Constraint<CPred<"isScalar($0)">>;
 def HasOneUse : Constraint<CPred<"$0.hasOneUse()">>;
 def HoldsAllOf : Constraint<CPred<"holdsAllOf($0, $1)">>;

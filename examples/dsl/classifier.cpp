@@ -23,11 +23,13 @@ int main() {
   auto middleBias = program.drawn<float, 64>("middle_bias", 0.1);
   auto last = program.drawn<float, 64, 10>("last", 0.1);
   auto lastBias = program.drawn<float, 10>("last_bias", 0.1);
-  program.main([&](Tensor<float, "batch", 784> picture) {
-    auto x = relu(dense(picture, first, firstBias));
-    for (int layer = 0; layer < 2; ++layer) // unrolled, with weights that both share
-      x = relu(dense(x, middle, middleBias)) + x;
-    return dense(x, last, lastBias);
-  });
+  program.main(
+      [&](Tensor<float, "batch", 784> picture) {
+        auto x = relu(dense(picture, first, firstBias));
+        for (int layer = 0; layer < 2; ++layer) // unrolled, with weights that both share
+          x = relu(dense(x, middle, middleBias)) + x;
+        return dense(x, last, lastBias);
+      },
+      {"picture"});
   std::cout << program.text();
 }

@@ -29,8 +29,8 @@ int main() {
     auto next = f * cell + i * g;
     return State(o * tanh(next), next);
   });
-  program.main([&](Hidden hidden, Hidden first, List<Row> items) {
-    return fold(items, State(hidden, first), cell);
-  });
+  program.main([&](Hidden hidden, Hidden first,
+                   List<Row> items) { return fold(items, State(hidden, first), cell); },
+               {"hidden", "memory", "items"});
   std::cout << program.text();
 }

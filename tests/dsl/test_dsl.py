@@ -185,7 +185,7 @@ def test_control_stands_in_the_program(tmp_path, library):
 
 
 def example(name, folder):
-    text = subprocess.run([ROOT / "build/dev" if False else COMMAND.parent / f"dsl_{name}"], capture_output=True, text=True,
+    text = subprocess.run([COMMAND.parent / f"dsl_{name}"], capture_output=True, text=True,
                           check=True, timeout=60).stdout  # fmt: skip
     path = folder / f"{name}.tsm"
     path.write_text(text)
@@ -215,6 +215,6 @@ def test_the_classifier_trains(tmp_path):
     rng = numpy.random.default_rng(1)
     pictures = rng.standard_normal((64, 784)).astype("float32")
     labels = rng.integers(0, 10, 64)
-    step = tensmith.train_step(path, optimiser="adam", rate=1e-2, shapes={"batch": 64})
-    losses = [float(step(pictures, labels)) for _ in range(30)]
+    step = tensmith.train_step(path, optimiser="adam", learning_rate=1e-2, shapes={"batch": [64]})
+    losses = [float(step(picture=pictures, target=labels)["loss"]) for _ in range(30)]
     assert losses[-1] < losses[0] / 4
