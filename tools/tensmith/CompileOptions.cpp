@@ -90,7 +90,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
                    "Of the tensors of a compilation, and of a run: 512MB, 4GB (default: the "
                    "machine's memory)")
       ->type_name("SIZE")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(CLI::PositiveNumber);
   group
       ->add_option("--memory", settings.memory,
