@@ -11,7 +11,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-bool fits(std::span<const int64_t> expected, const Sizes &given) {
+bool fits(std::span<const int64_t> expected, std::span<const int64_t> given) {
   return std::ranges::equal(expected, given,
                             [](int64_t size, int64_t other) { return size < 0 || size == other; });
 }

@@ -16,6 +16,7 @@
 #include <deque>
 #include <dlfcn.h>
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace tensmith::client {
@@ -339,9 +340,18 @@ static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress, Pu
   }
 }
 
+/// Options that say how a module is made come too late where it is.
+static void warnOfUnused(const std::string &path, const std::vector<std::string> &options) {
+  if (options.empty())
+    return;
+  warn(fmt::format("{} is a module, which is compiled already: {} {} not heeded; give the model",
+                   path, fmt::join(options, ", "), options.size() > 1 ? "are" : "is"));
+}
+
 Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights,
                      Purpose purpose) {
   if (kindOf(path) == FileKind::Module) {
+    warnOfUnused(path, settings.ofModels);
     loadPlugins(settings.plugins); // whose operators it may leave to their references
     return naming(path, [&] { return load(path, verifyWeights, 0, purpose); });
   }

@@ -267,7 +267,7 @@ struct Assign {
     return "";
   }
   std::string operator()(ByteCount S::*field) const {
-    std::optional<int64_t> bytes = value.is_string()           ? parseByteCount(value.get<std::string>())
+    std::optional<int64_t> bytes = value.is_string() ? parseByteCount(value.get<std::string>())
                                    : value.is_number_integer() ? parseByteCount(value.dump())
                                                                : std::nullopt;
     if (!bytes)
