@@ -112,6 +112,15 @@ Bytes replaceInitialisers(const std::string &model, const std::map<std::string, 
 Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
                  const std::map<std::string, Tensor> &values = {}, std::string *refused = nullptr);
 
+struct QuantizedModel {
+  Bytes model; // ONNX
+  Json report;
+};
+/// The model with layers in few bits (ts_quantize_model). `samples`: the arrays of an .npz file;
+/// empty: none.
+QuantizedModel quantizeModel(const std::string &model, const Json &settings,
+                             const std::string &samples, const CompileSettings &compile);
+
 using Observer =
     std::function<void(const std::string &name, const std::string &source, const Tensor &tensor)>;
 /// The model's first `outputs` outputs by the reference evaluator; each output and kept tensor goes

@@ -38,6 +38,7 @@ CompilerLibrary open() {
   find(handle, "ts_describe_compiler", library.describeCompiler, failure);
   find(handle, "ts_replace_initialisers", library.replaceInitialisers, failure);
   find(handle, "ts_export_onnx", library.exportOnnx, failure);
+  find(handle, "ts_quantize_model", library.quantizeModel, failure);
   find(handle, "ts_bytes_free", library.freeBytes, failure);
   find(handle, "ts_describe_interface", library.describeInterface, failure);
   find(handle, "ts_builder_create", library.builderCreate, failure);

@@ -26,6 +26,7 @@ struct CompilerLibrary {
   decltype(&ts_describe_compiler) describeCompiler = nullptr;
   decltype(&ts_replace_initialisers) replaceInitialisers = nullptr;
   decltype(&ts_export_onnx) exportOnnx = nullptr;
+  decltype(&ts_quantize_model) quantizeModel = nullptr;
   decltype(&ts_bytes_free) freeBytes = nullptr;
   decltype(&ts_describe_interface) describeInterface = nullptr;
   decltype(&ts_builder_create) builderCreate = nullptr;

@@ -29,7 +29,7 @@ from .signatures import Derivative, ModelSource, Path, Shapes
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "train", "train_step", "__version__"]
+__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "__version__"]
 __version__: str = _tensmith.version()
 
 
@@ -297,6 +297,33 @@ def export_onnx(program: Path, path: Path, shapes: Shapes | None = None) -> None
     settings = _settings(shapes, None, None, None, False, "fast", True, (), ())
     model = _tensmith.export_onnx(os.fspath(program), settings)
     _save(path, model)
+
+
+def quantize(model: Path, path: Path, data: Path | Mapping[str, Any] | None = None, *, shapes: Shapes | None = None, **settings: Any) -> dict[str, Any]:
+    """Writes a model of floats with its layers in few bits, as QDQ ONNX, to `path`.
+
+    data: samples by the names of inputs, arrays (or an .npz file) whose first dimension counts samples; "labels" are the right
+        answers, where they are known. The model is run on them to see which ranges activations have. Weights alone, with
+        activations="float", need none.
+    settings: weights=8, activations="uint8", calibration="entropy", keep=["head*"], rules=[{...}] ...: all of
+        docs/quantisation.md.
+    Gives a report: "layers", each with what it became; "outputs", each with its error in decibels, the part of answers that stayed
+    the same and, with labels, the accuracy before and after; "lost", in percent of answers; "bytes" of weights, before and after.
+
+        report = ts.quantize("model.onnx", "model-int8.onnx", {"image": images}, keep=["head"])
+    """
+    if os.path.exists(path) and os.path.exists(model) and os.path.samefile(model, path):
+        raise Error(f"{os.fspath(path)}: is the model itself; give another path")
+    compilation = _settings(shapes, None, None, None, False, "fast", True, (), ())
+    if data is not None:
+        _calibrate(compilation, data)
+    try:
+        text = json.dumps(settings, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Error(f"quantize: settings are numbers, texts, booleans, lists and dicts: {error}") from None
+    quantised, report = _tensmith.quantize_model(os.fspath(model), text, compilation)
+    _save(path, quantised)
+    return json.loads(report)
 
 
 def _save(path, content):
