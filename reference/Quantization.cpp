@@ -5,6 +5,7 @@
 // size], and the scale is repeated (stride 0) along the second; what remains after the full blocks
 // is a box of its own. A vector of scales has blocks of one element, a scalar one block of all.
 #include "base/Float.h"
+#include "reference/Blocks.h"
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
 
@@ -206,7 +207,10 @@ Outcome evaluateDequantize(const Invocation &invocation) {
   return workspace.finish(std::move(y));
 }
 
-constexpr Entry kEntries[] = {{"quantize", evaluateQuantize}, {"dequantize", evaluateDequantize}};
+constexpr Entry kEntries[] = {{"quantize", evaluateQuantize},
+                              {"dequantize", evaluateDequantize},
+                              {"block_values", evaluateBlockValues},
+                              {"block_product", evaluateBlockProduct}};
 
 } // namespace
 

@@ -136,6 +136,7 @@ std::span<const NamedGradientRule> creationGradients() {
 std::span<const NamedGradientRule> otherGradients() {
   static const NamedGradientRule kRules[] = {
       {"quantize", kNoGradient},
+      {"block_values", kOfIntegers},
       {"string_concat", kOfIntegers},
       {"string_split", kOfIntegers},
       {"string_normalize", kOfIntegers},

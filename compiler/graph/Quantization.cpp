@@ -1,4 +1,5 @@
 // Quantisation: shape functions, and the checks of scales and zero points.
+#include "compiler/graph/Blocks.h"
 #include "compiler/graph/Inference.h"
 
 using namespace mlir;
@@ -13,6 +14,10 @@ void GraphDialect::addQuantization() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/QuantizationOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/BlockOps.cpp.inc"
       >();
 }
 
