@@ -65,7 +65,7 @@ Outcome evaluateBlockProduct(const Invocation &invocation) {
   Shape shape = x.shape();
   shape.back() = count;
   HostTensor y = workspace.allocate(DataType::F32, shape);
-  std::span<float> row = workspace.zeros<float>({rows.columns});
+  std::vector<float> row(size_t(workspace.ok() ? rows.columns : 0));
   if (!workspace.ok())
     return workspace.status();
   for (int64_t n = 0; n < count && y.size() > 0; ++n) {

@@ -93,6 +93,7 @@ int main(int argc, char **argv) {
   addCompare(app, action);
   addExport(app, action);
   addFormat(app, action);
+  addGenerate(app, action);
   addMachine(app, action);
   addCache(app, action);
   addTrain(app, action);
