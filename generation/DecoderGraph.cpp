@@ -182,14 +182,13 @@ private:
   }
 
   Value attend(Value q, Value k, Value v, int64_t layer) {
-    Value none = g_.op("none", {});
     std::vector<Value> operands = {headsFirst(q, a_.heads, t_),
                                    headsFirst(k, a_.keyHeads, t_),
                                    headsFirst(v, a_.keyHeads, t_),
-                                   none,
+                                   TS_NO_VALUE,
                                    headsFirst(pasts_[size_t(2 * layer)], a_.keyHeads, "past"),
                                    headsFirst(pasts_[size_t(2 * layer + 1)], a_.keyHeads, "past"),
-                                   none};
+                                   TS_NO_VALUE};
     std::vector<NamedAttribute> attributes = {{"scale", a_.scoreScale}, {"softcap", a_.scoreCap}};
     if (!isStep_)
       attributes.push_back({"is_causal", true});

@@ -65,31 +65,37 @@ NB_MODULE(_language, m) {
   nb::register_exception_translator(raise);
   nb::set_leak_warnings(false); // a model that lives as long as the interpreter is no fault
   nb::class_<LanguageModel>(m, "LanguageModel")
-      .def("encode",
-           [](const LanguageModel &model, const std::string &text, bool control, bool begins) {
-             return model.tokenizer().encode(text, control, begins);
+      .def("encode", [](const LanguageModel &model, const std::string &text, bool control,
+                        bool begins) { return model.tokenizer().encode(text, control, begins); })
+      .def("decode",
+           [](const LanguageModel &model, const std::vector<Token> &tokens) {
+             return asBytes(model.tokenizer().decode(tokens));
            })
-      .def("decode", [](const LanguageModel &model,
-                        const std::vector<Token> &tokens) { return asBytes(model.tokenizer().decode(tokens)); })
       .def("bytes_of", [](const LanguageModel &model,
                           Token token) { return asBytes(model.tokenizer().bytesOf(token)); })
-      .def("ends", [](const LanguageModel &model, Token token) { return model.tokenizer().ends(token); })
-      .def_prop_ro("vocabulary", [](const LanguageModel &model) { return model.architecture().vocabulary; })
+      .def("ends",
+           [](const LanguageModel &model, Token token) { return model.tokenizer().ends(token); })
+      .def_prop_ro("vocabulary",
+                   [](const LanguageModel &model) { return model.architecture().vocabulary; })
       .def_prop_ro("context", &LanguageModel::contextLength);
   m.def("load", &load, nb::arg("path"), nb::arg("threads"), nb::arg("context"), nb::arg("cache"),
         nb::arg("no_cache"));
   nb::class_<Context>(m, "Context")
-      .def("__init__", [](Context *self, const std::shared_ptr<LanguageModel> &model) { new (self) Context(model); })
+      .def("__init__",
+           [](Context *self, const std::shared_ptr<LanguageModel> &model) {
+             new (self) Context(model);
+           })
       .def("become", &become, nb::arg("tokens"))
       .def_prop_ro("tokens", [](const Context &context) { return context.tokens(); });
   nb::class_<Sampler>(m, "Sampler")
-      .def("__init__",
-           [](Sampler *self, double temperature, int64_t topK, double topP, double minP,
-              double repeatPenalty, int64_t repeatLast, uint64_t seed) {
-             new (self) Sampler({temperature, topK, topP, minP, repeatPenalty, repeatLast, seed});
-           },
-           nb::arg("temperature"), nb::arg("top_k"), nb::arg("top_p"), nb::arg("min_p"),
-           nb::arg("repeat_penalty"), nb::arg("repeat_last"), nb::arg("seed"))
+      .def(
+          "__init__",
+          [](Sampler *self, double temperature, int64_t topK, double topP, double minP,
+             double repeatPenalty, int64_t repeatLast, uint64_t seed) {
+            new (self) Sampler({temperature, topK, topP, minP, repeatPenalty, repeatLast, seed});
+          },
+          nb::arg("temperature"), nb::arg("top_k"), nb::arg("top_p"), nb::arg("min_p"),
+          nb::arg("repeat_penalty"), nb::arg("repeat_last"), nb::arg("seed"))
       .def("next", [](Sampler &sampler, const GivenLogits &logits, const std::vector<Token> &past) {
         return sampler.next({logits.data(), logits.size()}, past);
       });

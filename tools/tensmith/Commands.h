@@ -30,7 +30,6 @@ void addInspect(CLI::App &app, Action &chosen);
 void addCompare(CLI::App &app, Action &chosen);
 void addExport(CLI::App &app, Action &chosen);
 void addFormat(CLI::App &app, Action &chosen);
-void addGenerate(CLI::App &app, Action &chosen);
 void addMachine(CLI::App &app, Action &chosen);
 void addTrain(CLI::App &app, Action &chosen);
 void addTrees(CLI::App &app, Action &chosen);

@@ -1,7 +1,7 @@
 // tensmith generate: text from a language model, as it comes.
+#include "tools/tensmith/GenerateCommand.h"
 #include "files/Files.h"
 #include "generation/LanguageModel.h"
-#include "tools/tensmith/Commands.h"
 
 #include <CLI/CLI.hpp>
 

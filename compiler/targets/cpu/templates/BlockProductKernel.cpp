@@ -11,7 +11,8 @@
 // where all of x is multiplied by them, in tiles of registers. They are as many as the second-level
 // cache holds beside x.
 //
-// The last rows of a tile are repeated where there are no more, and stored again.
+// The last rows of a tile are repeated where there are no more, but not stored again: what is fused
+// behind the product may be written over what it reads.
 #include "compiler/targets/cpu/templates/BlockProductKernel.h"
 
 #include "compiler/graph/Blocks.h"
@@ -77,20 +78,19 @@ public:
                  const Machine &machine, ValueRange results)
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), product_(product),
         machine_(machine), results_(results), op_(product.op),
-        codes_(math_, product.format, product.lanes),
-        x_(emitter.buffer(op_.getX())), w_(emitter.buffer(op_.getBlocks())),
-        f32_(emitter.builder().getF32Type()), vector_(withLanes(f32_, product.lanes)),
-        dims_(emitter.dims(op_.getY())), rows_(math_.product(ArrayRef(dims_).drop_back())),
-        count_(dims_.back()) {}
+        codes_(math_, product.format, product.lanes), x_(emitter.buffer(op_.getX())),
+        w_(emitter.buffer(op_.getBlocks())), f32_(emitter.builder().getF32Type()),
+        vector_(withLanes(f32_, product.lanes)), dims_(emitter.dims(op_.getY())),
+        rows_(math_.product(ArrayRef(dims_).drop_back())), count_(dims_.back()) {}
 
   void emitOneRow(int64_t streams, Value begin, Value end) {
     if (product_.hasOffset())
       sumGroups(begin, end);
     emitFor(math_, begin, end, math_.constant(1), [&](Value item) {
-      Values rows = rowsFrom(math_.mul(item, streams), streams, count_);
-      Values sums = multiplyRow(rows);
-      for (auto [row, sum] : llvm::zip_equal(rows, sums))
-        give(math_.constant(0), row, sum);
+      Rows rows = rowsFrom(math_.mul(item, streams), streams, count_);
+      Values sums = multiplyRow(rows.numbers);
+      for (size_t i = 0; i < rows.size(); ++i)
+        ifBoth(rows.areThere[i], {}, [&] { give(math_.constant(0), rows.numbers[i], sums[i]); });
     });
   }
 
@@ -115,11 +115,18 @@ private:
   using Values = SmallVector<Value>;
 
   /// `count` rows from `first` on, the last one again where there are no more.
-  Values rowsFrom(Value first, int64_t count, Value size) {
-    Values rows;
-    for (int64_t i = 0; i < count; ++i)
-      rows.push_back(i ? math_.min(math_.add(first, i), math_.sub(size, math_.constant(1)))
-                       : first);
+  struct Rows {
+    Values numbers, areThere; // the second null where that is certain
+    size_t size() const { return numbers.size(); }
+  };
+  Rows rowsFrom(Value first, int64_t count, Value size) {
+    Rows rows;
+    for (int64_t i = 0; i < count; ++i) {
+      Value row = i ? math_.add(first, i) : first, isThere = i ? math_.less(row, size) : Value();
+      rows.numbers.push_back(i ? math_.select(isThere, row, math_.sub(size, math_.constant(1)))
+                               : row);
+      rows.areThere.push_back(isThere);
+    }
     return rows;
   }
 
@@ -218,11 +225,11 @@ private:
   }
 
   /// `columns` are rows of the scratch, the first of which is row `first` of w.
-  void multiplyTile(const Values &rows, const Values &columns, Value first) {
+  void multiplyTile(const Rows &rows, const Rows &columns, Value first) {
     Values fromX, fromW, sums(rows.size() * columns.size(), zeros(vector_));
-    for (Value row : rows)
+    for (Value row : rows.numbers)
       fromX.push_back(math_.mul(row, product_.columns));
-    for (Value column : columns)
+    for (Value column : columns.numbers)
       fromW.push_back(math_.mul(column, product_.columns));
     sums = emitReduction(
         math_, math_.constant(0), math_.constant(product_.columns), math_.constant(product_.lanes),
@@ -236,12 +243,21 @@ private:
             next[i] = multiplyAdd(x[i / w.size()], w[i % w.size()], next[i]);
           return next;
         });
-    for (size_t i = 0; i < sums.size(); ++i)
-      give(rows[i / columns.size()], math_.add(first, columns[i % columns.size()]),
-           sumOfLanes(sums[i]));
+    for (size_t i = 0; i < sums.size(); ++i) {
+      size_t row = i / columns.size(), column = i % columns.size();
+      ifBoth(rows.areThere[row], columns.areThere[column], [&] {
+        give(rows.numbers[row], math_.add(first, columns.numbers[column]), sumOfLanes(sums[i]));
+      });
+    }
   }
 
   // Of both.
+
+  /// Null conditions hold.
+  void ifBoth(Value a, Value b, llvm::function_ref<void()> then) {
+    Value both = a && b ? make<arith::AndIOp>(a, b) : a ? a : b;
+    both ? emitIf(math_, both, then) : then();
+  }
 
   void give(Value row, Value column, Value sum) {
     emitter_.define(op_.getY(), [sum](const Position &) { return sum; });
