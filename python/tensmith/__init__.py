@@ -577,3 +577,11 @@ class _Session:
             found = self._find() if self._kept.keep(path, interface) else None
             return found or (_KeptModel(_tensmith.load(path, self._threads, 0, 0), open(path, "rb")), interface)
 
+
+def __getattr__(name: str) -> Any:
+    """`tensmith.language`, opened when it is first asked for: modules run without it."""
+    if name == "language":
+        import importlib
+
+        return importlib.import_module(".language", __name__)
+    raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
