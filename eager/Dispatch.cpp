@@ -259,7 +259,7 @@ Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes
 /// Of a broadcast, whose elements are several places of the tensor.
 bool isBroadcast(const Array &array) {
   for (size_t axis = 0; axis < array.shape().size(); ++axis)
-    if (array.shape()[axis] > 1 && array.strides()[axis] == 0)
+    if (array.size() > 0 && array.shape()[axis] > 1 && array.strides()[axis] == 0)
       return true;
   return false;
 }

@@ -131,6 +131,7 @@ void tellScatter(const Array &to, const eager::Selection &selection, const Array
 }
 
 void setItem(Tensor &tensor, nb::object key, nb::object value) {
+  check(eager::checkWritable(tensor.array));
   eager::Selection selection = selectionOf(tensor.array, key);
   Array from;
   if (nb::isinstance<Tensor>(value))
@@ -152,7 +153,6 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
   }
   if (!selection.places)
     return check(eager::assign(selection.view, from));
-  check(eager::checkWritable(selection.view));
   Array values = take(eager::cast(from, tensor.array.type()));
   if (!eager::Tape::recording().empty())
     tellScatter(tensor.array, selection, values);

@@ -6,11 +6,14 @@
 // next, and be differentiated again. What is computed twice by this is one before it is compiled.
 #include "compiler/api/ModelBuilder.h"
 #include "compiler/autodiff/Differentiate.h"
+#include "compiler/graph/Graph.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <functional>
 
 using namespace mlir;
 
@@ -59,6 +62,14 @@ std::vector<std::string> numbered(const char *stem, size_t count) {
   return names;
 }
 
+/// The operator that gives a constant, or one that is laid out otherwise; else null.
+Operation *constantBehind(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (op && isa<graph::ReshapeOp, graph::BroadcastOp, graph::CastOp>(op))
+    return constantBehind(op->getOperand(0)) ? op : nullptr;
+  return isa_and_nonnull<graph::ConstantOp>(op) ? op : nullptr;
+}
+
 /// A function of `by` and whatever else its operators use, which gives `of`.
 struct Between {
   func::FuncOp function;
@@ -73,14 +84,22 @@ Between functionBetween(ModuleOp module, ArrayRef<Value> by, ArrayRef<Value> of,
   module.push_back(result.function);
   Block *block = result.function.addEntryBlock();
   IRMapping mapping;
-  auto take = [&](Value value) {
-    if (!mapping.contains(value)) {
+  std::function<void(Value)> take = [&](Value value) {
+    if (mapping.contains(value))
+      return;
+    if (Operation *op = constantBehind(value)) { // rules look at constants, as at relu's zero
+      llvm::for_each(op->getOperands(), take);
+      builder.clone(*op, mapping);
+    } else {
       mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
       result.arguments.push_back(value);
     }
   };
-  llvm::for_each(by, take);
   builder.setInsertionPointToEnd(block);
+  for (Value value : by) {
+    mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
+    result.arguments.push_back(value);
+  }
   for (Operation *op : operators) {
     llvm::for_each(usedBy(*op), take);
     Operation *clone = builder.clone(*op, mapping);

@@ -35,7 +35,8 @@ def program_of(text):
 
 
 def _load(text):
-    settings = settings_of({})
+    # Without kernels each operator of the graph is evaluated, as each operation of eager tensors is then.
+    settings = settings_of({"reference": os.environ.get("TENSMITH_EAGER_KERNELS") == "off"})
     kept = _tensmith.KeptModules("recorded program", text.encode(), settings)
     if found := kept.find():
         descriptor, size, _ = found
