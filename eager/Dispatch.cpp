@@ -271,9 +271,9 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
   orderForks();
   auto results = done(op, attributes, operands);
   if (results.ok())
-    if (Status status = tellTapes(
-            [&](Tape &tape) { return tape.record(op.name, attributes, operands, *results, !op.graph.empty());
-            });
+    if (Status status = tellTapes([&](Tape &tape) {
+          return tape.record(op.name, attributes, operands, *results, !op.graph.empty());
+        });
         !status.ok())
       return status;
   return results;

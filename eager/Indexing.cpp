@@ -286,7 +286,8 @@ std::vector<int64_t> placesOf(const Selection &selection, int64_t &row) {
   Array after = view.view({view.shape().begin() + front, view.shape().end()},
                           {view.strides().begin() + front, view.strides().end()}, 0);
   row = after.isDense() ? after.size() : 1;
-  std::vector<int64_t> inner = after.isDense() ? std::vector<int64_t>{0} : placesOf(Geometry(after));
+  std::vector<int64_t> inner =
+      after.isDense() ? std::vector<int64_t>{0} : placesOf(Geometry(after));
   std::vector<int64_t> places;
   for (int64_t outer : placesOf(Geometry(before)))
     for (int64_t place : *selection.places)

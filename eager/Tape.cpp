@@ -268,8 +268,7 @@ Result<Tape::Number> Tape::read(const Array &array) {
 /// is all of it; else a row of its elements.
 Tape::Base Tape::baseFor(const Array &to, const Known &known) {
   Geometry root(to);
-  for (auto link = known.links.find(root); link != known.links.end();
-       link = known.links.find(root))
+  for (auto link = known.links.find(root); link != known.links.end(); link = known.links.find(root))
     root = link->second.parent;
   int64_t count = to.storage()->bytes / byteSize(to.type());
   Array whole = to.view(root.shape, root.strides, root.offset);
@@ -300,8 +299,7 @@ Status Tape::put(const Array &to, const Geometry &geometry, Number value) {
   if (!known.base) {
     Base base = baseFor(to, known);
     if (geometry != base.geometry)
-      base.value =
-          input(to.view(base.geometry.shape, base.geometry.strides, base.geometry.offset));
+      base.value = input(to.view(base.geometry.shape, base.geometry.strides, base.geometry.offset));
     known.base = base;
     if (keptByResults_ && !to.storage()->leaf)
       to.storage()->history = shared_from_this();
@@ -417,9 +415,9 @@ Status Tape::gathered(const Array &from, std::span<const int64_t> places, int64_
   for (int64_t &place : rows)
     place = (place - base.geometry.offset) / fitting;
   int64_t count = elementCount(base.geometry.shape).value_or(0), chosen = int64_t(rows.size());
-  Number value = one("gather", {reshaped(base.value, {count / fitting, fitting}),
-                                integers(rows, {chosen})},
-                     result.type(), {chosen, fitting});
+  Number value =
+      one("gather", {reshaped(base.value, {count / fitting, fitting}), integers(rows, {chosen})},
+          result.type(), {chosen, fitting});
   bind(result, reshaped(value, result.shape()));
   return {};
 }

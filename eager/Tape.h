@@ -37,8 +37,8 @@ struct Geometry {
 
 /// How one tensor is a view of another.
 struct ViewStep {
-  std::string_view name; // slice, reshape, transpose, broadcast
-  Shape shape;           // of the view
+  std::string_view name;                        // slice, reshape, transpose, broadcast
+  Shape shape;                                  // of the view
   std::vector<int64_t> starts = {}, steps = {}; // slice
   std::vector<int64_t> fromEnd = {};            // slice: 1 where the end was given from the end
   std::vector<int64_t> permutation = {};        // transpose

@@ -156,8 +156,7 @@ Tape::Program Tape::program(std::span<const Number> outputs) const {
     if (!isNeeded[size_t(value)])
       continue;
     numbers[size_t(value)] = next++;
-    program.text +=
-        "const " + std::string(name(values_[size_t(value)].type)) + " " + text + "\n";
+    program.text += "const " + std::string(name(values_[size_t(value)].type)) + " " + text + "\n";
   }
   for (const Step &step : steps_) {
     if (!isUsed(step))

@@ -64,9 +64,8 @@ std::shared_ptr<Compiled> compiledOf(const Module &module) {
 
 void bindCompiled(nb::module_ &m) {
   nb::class_<Compiled>(m, "Compiled").def("run", run);
-  m.def("load_bytes", [](nb::bytes bytes) {
-    return compiledOf(Module::load(bytes.c_str(), bytes.size()));
-  });
+  m.def("load_bytes",
+        [](nb::bytes bytes) { return compiledOf(Module::load(bytes.c_str(), bytes.size())); });
   m.def("load_file", [](const std::string &path, uint64_t bytes) {
     return compiledOf(Module::load(path, false, bytes));
   });
@@ -88,8 +87,8 @@ void setWanted(Tensor &tensor, bool isWanted) {
 
 void bindLeaves(nb::class_<Tensor> &tensor) {
   tensor.def_prop_rw(
-      "requires_grad",
-      [](const Tensor &t) { return t.array.storage()->leaf != nullptr; }, setWanted,
+      "requires_grad", [](const Tensor &t) { return t.array.storage()->leaf != nullptr; },
+      setWanted,
       "Whether gradients by this tensor are wanted wherever it is used; kept by its memory.");
   tensor.def_prop_rw(
       "grad",

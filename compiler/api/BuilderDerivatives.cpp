@@ -80,7 +80,8 @@ Between functionBetween(ModuleOp module, ArrayRef<Value> by, ArrayRef<Value> of,
                         ArrayRef<Operation *> operators) {
   OpBuilder builder(module.getContext());
   Between result;
-  result.function = func::FuncOp::create(module.getLoc(), "between", builder.getFunctionType({}, {}));
+  result.function =
+      func::FuncOp::create(module.getLoc(), "between", builder.getFunctionType({}, {}));
   module.push_back(result.function);
   Block *block = result.function.addEntryBlock();
   IRMapping mapping;
@@ -166,8 +167,7 @@ Result<std::vector<ts_value>> ModelBuilder::differentiate(bool isForward,
       return change.status();
     changes.push_back(*change);
   }
-  Between between =
-      functionBetween(*module_, *by, *of, operatorsBetween(main_.front(), *by, *of));
+  Between between = functionBetween(*module_, *by, *of, operatorsBetween(main_.front(), *by, *of));
   autodiff::Derivative derivative;
   derivative.mode = isForward ? autodiff::Mode::Forward : autodiff::Mode::Reverse;
   derivative.of = numbered("y", of->size());
