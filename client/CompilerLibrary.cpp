@@ -52,6 +52,7 @@ CompilerLibrary open() {
   find(handle, "ts_builder_output", library.builderOutput, failure);
   find(handle, "ts_builder_type", library.builderType, failure);
   find(handle, "ts_builder_contents", library.builderContents, failure);
+  find(handle, "ts_builder_differentiate", library.builderDifferentiate, failure);
   find(handle, "ts_builder_text", library.builderText, failure);
   find(handle, "ts_builder_compile", library.builderCompile, failure);
   find(handle, "ts_builder_compile_bytes", library.builderCompileBytes, failure);

@@ -40,6 +40,7 @@ struct CompilerLibrary {
   decltype(&ts_builder_output) builderOutput = nullptr;
   decltype(&ts_builder_type) builderType = nullptr;
   decltype(&ts_builder_contents) builderContents = nullptr;
+  decltype(&ts_builder_differentiate) builderDifferentiate = nullptr;
   decltype(&ts_builder_text) builderText = nullptr;
   decltype(&ts_builder_compile) builderCompile = nullptr;
   decltype(&ts_builder_compile_bytes) builderCompileBytes = nullptr;

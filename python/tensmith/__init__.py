@@ -331,8 +331,12 @@ def _save(path, content):
     _tensmith.write_file(os.fspath(path), content)
 
 
-def grad(model: ModelSource, wrt: str | Sequence[str], of: str, *, cotangent: bool = False, **settings: Any) -> Model:
-    """Compiles a model with the gradients of an output: the outputs "gradient.NAME" come after its own.
+def grad(model: Any, wrt: Any = 0, of: str | None = None, *, cotangent: bool = False, **settings: Any) -> Any:
+    """Of a Python function of tensors: `tensmith.derivatives.grad`, a function that gives gradients by the arguments with the numbers `wrt`.
+
+        slope = ts.grad(lambda x: (x * x).sum())(x)
+
+    Of a model: compiles it with the gradients of an output: the outputs "gradient.NAME" come after its own.
 
     wrt: names of inputs, or of initialisers (parameters), which become inputs; of: the name of the output.
     An output that is no single number takes its cotangent, what each of its elements weighs, as the input
@@ -341,21 +345,49 @@ def grad(model: ModelSource, wrt: str | Sequence[str], of: str, *, cotangent: bo
         step = ts.grad("model.onnx", wrt=["w", "b"], of="loss")
         loss, dw, db = step(x=x, w=w, b=b)
     """
+    if callable(model):
+        return _derivatives().grad(model, wrt, **settings)
+    if of is None:
+        raise Error("a model's gradients are of one of its outputs; name it by `of`")
     return compile(model, derivatives=[("grad", of, wrt, cotangent)], **settings)
 
 
-def jvp(model: ModelSource, wrt: str | Sequence[str], of: str | Sequence[str] = (), **settings: Any) -> Model:
-    """Compiles a model with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
+def _derivatives() -> Any:
+    from . import derivatives
+
+    return derivatives
+
+
+def jvp(model: Any, wrt: Any, of: Any = (), **settings: Any) -> Any:
+    """Of a Python function of tensors, with its arguments and their tangents, two tuples: what it gives, and its derivative along those.
+
+    Of a model: compiles it with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
     outputs "tangent.OUTPUT" of the outputs `of` (all of floats if none) come after the model's own."""
+    if callable(model):
+        return _derivatives().jvp(model, wrt, of, **settings)
     return compile(model, derivatives=[("jvp", of, wrt)], **settings)
 
 
-def hvp(model: ModelSource, wrt: str | Sequence[str], of: str, **settings: Any) -> Model:
-    """Compiles a model with the gradients of an output, and with their derivatives along a direction: the Hessian times
+def hvp(model: Any, wrt: Any, of: Any, **settings: Any) -> Any:
+    """Of a Python function that gives one number, with its arguments and directions, two tuples: its Hessian times those.
+
+    Of a model: compiles it with the gradients of an output, and with their derivatives along a direction: the Hessian times
     the inputs "tangent.NAME", as the outputs "tangent.gradient.NAME"."""
+    if callable(model):
+        return _derivatives().hvp(model, wrt, of, **settings)
     wrt = [wrt] if isinstance(wrt, str) else list(wrt)
     second = ("jvp", [f"gradient.{name}" for name in wrt], wrt)
     return compile(model, derivatives=[("grad", of, wrt), second], **settings)
+
+
+_OF_FUNCTIONS = ("backward", "hessian", "linearize", "record", "value_and_grad", "vjp")
+
+
+def __getattr__(name: str) -> Any:
+    """What needs eager tensors is loaded when it is first used."""
+    if name in _OF_FUNCTIONS:
+        return getattr(_derivatives(), name)
+    raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 
 
 def train_step(
