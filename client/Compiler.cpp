@@ -86,6 +86,8 @@ struct Options {
     options.evaluate_by_reference = settings.byReference;
     options.precision = ts_precision(std::ranges::find(kPrecisionNames, settings.precision) -
                                      kPrecisionNames.begin());
+    options.fast_math = settings.fastMath;
+    options.debug_info = settings.debugInfo;
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
     options.libraries = settings.libraries.c_str();
     options.seed = settings.seed ? &*settings.seed : nullptr;

@@ -34,6 +34,7 @@ struct CompileSettings {
   std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";
+  bool fastMath = false, debugInfo = true;
   std::string schedules; // a file; empty: none
   std::string libraries = "generated";
   int threads = 0;
@@ -59,6 +60,7 @@ inline ts_compile_options defaultOptions() {
   ts_compile_options options{};
   options.size = sizeof options;
   options.optimization = 1;
+  options.debug_info = 1;
   const char *checks = std::getenv("TENSMITH_CHECK_BOUNDS");
   options.check_bounds = checks && *checks == '1';
   return options;

@@ -450,6 +450,7 @@ void ts_compile_options_init(ts_compile_options *options) {
   *options = {};
   options->size = sizeof(*options);
   options->optimization = 1;
+  options->debug_info = 1;
 }
 
 ts_status *ts_compile_file(const char *path, const ts_compile_options *options,

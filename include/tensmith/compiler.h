@@ -215,6 +215,13 @@ typedef struct ts_compile_options {
   /* Of ts_compile_bytes and a program of the language: the folder that it stands in, whose files it
    * may import and load. Null: it has none. */
   const char *folder;
+  /* Not 0: expressions are rewritten by rules of real numbers, too, which change roundings, and
+   * results where something overflows, is infinite or no number (docs/simplification.md). Not
+   * together with the precision exact. */
+  int fast_math;
+  /* Whether the module tells debuggers and profilers which node, of which line of the model's file,
+   * a kernel is of (docs/debugging.md): 1, the default; 0: not. */
+  int debug_info;
 } ts_compile_options;
 
 /* Loads a plug-in, a shared library that adds operators, rewrites, templates, instructions or

@@ -78,6 +78,12 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
           "Hold the results against double precision, on random inputs or those of an .npz "
           "file; layers that make them err beyond the policy's bound fall back")
       ->type_name("random|FILE");
+  group->add_flag("--fast-math", settings.fastMath,
+                  "Rewrite expressions by rules of real numbers, too: roundings change, and what "
+                  "overflows, is infinite or no number may become another");
+  group->add_flag("!--no-debug-info", settings.debugInfo,
+                  "The module does not tell debuggers and profilers which node and line of the "
+                  "model a kernel is of");
   group
       ->add_option(
           "--schedules", settings.schedules,
