@@ -52,6 +52,7 @@ struct CompileSettings {
   std::vector<std::string> overridable; // initialisers that become inputs
   std::vector<std::string> plugins;     // paths of shared libraries
   bool progress = true;                 // on stderr
+  std::vector<std::string> ofModels;    // options that were given, and that modules can't follow
 };
 
 /// The options that ts_compile_options_init sets, without the library that has it.
@@ -112,6 +113,15 @@ Bytes replaceInitialisers(const std::string &model, const std::map<std::string, 
 /// then.
 Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
                  const std::map<std::string, Tensor> &values = {}, std::string *refused = nullptr);
+
+struct QuantizedModel {
+  Bytes model; // ONNX
+  Json report;
+};
+/// The model with layers in few bits (ts_quantize_model). `samples`: the arrays of an .npz file;
+/// empty: none.
+QuantizedModel quantizeModel(const std::string &model, const Json &settings,
+                             const std::string &samples, const CompileSettings &compile);
 
 using Observer =
     std::function<void(const std::string &name, const std::string &source, const Tensor &tensor)>;

@@ -26,6 +26,7 @@ struct CompilerLibrary {
   decltype(&ts_describe_compiler) describeCompiler = nullptr;
   decltype(&ts_replace_initialisers) replaceInitialisers = nullptr;
   decltype(&ts_export_onnx) exportOnnx = nullptr;
+  decltype(&ts_quantize_model) quantizeModel = nullptr;
   decltype(&ts_bytes_free) freeBytes = nullptr;
   decltype(&ts_describe_interface) describeInterface = nullptr;
   decltype(&ts_builder_create) builderCreate = nullptr;
@@ -39,6 +40,7 @@ struct CompilerLibrary {
   decltype(&ts_builder_output) builderOutput = nullptr;
   decltype(&ts_builder_type) builderType = nullptr;
   decltype(&ts_builder_contents) builderContents = nullptr;
+  decltype(&ts_builder_differentiate) builderDifferentiate = nullptr;
   decltype(&ts_builder_text) builderText = nullptr;
   decltype(&ts_builder_compile) builderCompile = nullptr;
   decltype(&ts_builder_compile_bytes) builderCompileBytes = nullptr;

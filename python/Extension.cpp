@@ -263,6 +263,29 @@ nb::bytes exportOnnx(const std::string &path, const Settings &settings) {
   return result;
 }
 
+/// The settings' calibration values are the samples. Gives the model, and the report as JSON.
+std::tuple<nb::bytes, std::string> quantizeModel(const std::string &path, const std::string &json,
+                                                 const Settings &settings) {
+  Pointers pointers;
+  ts_compile_options options = settings.options(pointers);
+  options.calibration = TS_CALIBRATE_NONE;
+  void *model = nullptr;
+  size_t size = 0;
+  char *report = nullptr;
+  ts_status *status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = compiler().quantizeModel(path.c_str(), json.c_str(), &options,
+                                      options.calibration_names, options.calibration_values,
+                                      options.calibration_count, &model, &size, &report);
+  }
+  check(status);
+  std::tuple<nb::bytes, std::string> result(nb::bytes(model, size), report);
+  compiler().freeBytes(model);
+  compiler().freeBytes(report);
+  return result;
+}
+
 nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings,
                        KeptModules *kept) {
   Pointers pointers;
@@ -347,6 +370,7 @@ NB_MODULE(_tensmith, m) {
   m.def("compile_file", &compileFile, nb::arg("path"), nb::arg("out"), nb::arg("settings"),
         nb::arg("kept").none() = nb::none());
   m.def("export_onnx", &exportOnnx);
+  m.def("quantize_model", &quantizeModel);
   m.def("compile_bytes", &compileBytes, nb::arg("model"), nb::arg("name"), nb::arg("settings"),
         nb::arg("kept").none() = nb::none());
   m.def("write_file", &saveFile);

@@ -306,6 +306,18 @@ TS_API ts_status *ts_replace_initialisers(const char *path, const char *const *n
 TS_API ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
                                  const char *const *names, ts_tensor *const *tensors, size_t count,
                                  void **model, size_t *model_size);
+/* The ONNX model at `path` (a program of the language is exported first) with layers in few bits,
+ * as ONNX with QuantizeLinear and DequantizeLinear, which other runtimes compute, too.
+ * `settings`: a JSON object of docs/quantisation.md's settings; null: 8 bits. `samples`: by the
+ * names of the model's inputs, arrays whose first dimension counts samples, on which the model is
+ * run to see the ranges of activations; "labels": integers, the right answers. Of `options`, which
+ * may be null, sizes, target, cache, limits, progress and warnings count. `report` (may be null):
+ * what was done to each layer, and what the outputs lose by it, as JSON. Errors: what settings or
+ * samples can't mean is an invalid argument. Both results are freed with ts_bytes_free. */
+TS_API ts_status *ts_quantize_model(const char *path, const char *settings,
+                                    const ts_compile_options *options, const char *const *names,
+                                    ts_tensor *const *samples, size_t count, void **model,
+                                    size_t *model_size, char **report);
 /* A program of the language as text, in the language's one layout, with its comments; `name` stands
  * for the file in messages. The result is freed as a description is. */
 TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,

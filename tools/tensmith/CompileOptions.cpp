@@ -4,7 +4,25 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <array>
+
 namespace tensmith::cli {
+namespace {
+
+/// What runs of modules heed as well.
+constexpr std::array<std::string_view, 5> kOfRunsToo = {"--shape", "--keep", "--plugin",
+                                                        "--memory-limit", "--time-limit"};
+
+void noteGiven(const CLI::App &group, CompileSettings &settings) {
+  settings.ofModels.clear();
+  for (const CLI::Option *option : group.get_options())
+    if (option->count() > 0 &&
+        std::ranges::find(kOfRunsToo, option->get_name()) == kOfRunsToo.end())
+      settings.ofModels.push_back(option->get_name());
+}
+
+} // namespace
 
 void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsToo) {
   auto *group = command.add_option_group("Compilation", "For models; modules are compiled already");
@@ -96,7 +114,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
                    "Of the tensors of a compilation, and of a run: 512MB, 4GB (default: the "
                    "machine's memory)")
       ->type_name("SIZE")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(CLI::PositiveNumber);
   group
       ->add_option("--memory", settings.memory,
@@ -138,6 +156,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
         ->add_option("--threads", settings.threads, "Of the compilation (default: as many as CPUs)")
         ->type_name("N")
         ->check(CLI::Range(1, 4096));
+  command.parse_complete_callback([group, &settings] { noteGiven(*group, settings); });
 }
 
 } // namespace tensmith::cli
