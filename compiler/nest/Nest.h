@@ -24,6 +24,7 @@
 #include "base/DataType.h"
 #include "base/Status.h"
 
+#include <concepts>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,7 +40,7 @@ struct Affine {
   int64_t constant = 0;
 
   Affine() = default;
-  Affine(int64_t constant) : constant(constant) {}
+  template <std::integral Integer> Affine(Integer constant) : constant(int64_t(constant)) {}
   Affine(const char *name) : terms{{name, 1}} {}
   Affine(const std::string &name) : terms{{name, 1}} {}
 
@@ -84,6 +85,9 @@ struct Tensor {
   DataType type = DataType::F32;
   std::vector<Affine> extents; // over parameters; none: a scalar of one element
   Role role = Role::Input;
+  /// Of a local one: so many first dimensions are iterations that have the memory for themselves,
+  /// one after the other. They are not stored.
+  size_t privateDims = 0;
 };
 
 enum class Operation : uint8_t {
