@@ -421,6 +421,90 @@ static void unrollLoops(LoopProgram &program, Step &step) {
 
 void unrollLoops(LoopProgram &program) { unrollLoops(program, program.root); }
 
+//===-- Lanes --------------------------------------------------------------------------------===//
+
+/// Whether what is done depends on the lane, and not only where.
+static bool parts(const LoopProgram &program, const Step &step, const std::string &variable) {
+  auto any = [&](const std::vector<Affine> &all) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Affine &each) { return involves(program, each, variable); });
+  };
+  if (any(step.lower) || any(step.upper) || involves(program, step.condition, variable))
+    return true;
+  for (const std::vector<Step> *list : {&step.body, &step.otherwise})
+    for (const Step &each : *list)
+      if (parts(program, each, variable))
+        return true;
+  return false;
+}
+
+/// Takes the conditions into the loop's bounds; those that are not of the variable are returned.
+static std::optional<Condition> takeIntoBounds(LoopProgram &program, Step &loop,
+                                               const Condition &condition) {
+  using Kind = Condition::Kind;
+  Condition others{Kind::And};
+  if (condition.kind == Kind::And) {
+    for (const Condition &part : condition.parts) {
+      auto rest = takeIntoBounds(program, loop, part);
+      if (!rest)
+        return std::nullopt;
+      others.parts.insert(others.parts.end(), rest->parts.begin(), rest->parts.end());
+    }
+    return others;
+  }
+  if (!involves(program, condition, loop.variable)) {
+    others.parts.push_back(condition);
+    return others;
+  }
+  Affine rest = condition.value;
+  int64_t factor = rest.coefficient(loop.variable);
+  rest.terms.erase(loop.variable);
+  bool isBound = condition.kind == Kind::NotNegative && (factor == 1 || factor == -1) &&
+                 !involves(program, rest, loop.variable);
+  if (!isBound)
+    return std::nullopt;
+  Affine bound = factor == 1 ? (-1) * rest : rest;
+  (factor == 1 ? loop.lower : loop.upper).push_back(bound);
+  (factor == 1 ? loop.lanes.lower : loop.lanes.upper).push_back(bound);
+  return others;
+}
+
+static void uniteLanes(LoopProgram &program, Step &step) {
+  bool isVector = step.kind == Step::Kind::For && step.execution == Execution::Vector;
+  while (isVector && step.body.size() == 1) {
+    Step only = step.body[0];
+    if (only.kind == Step::Kind::Block) {
+      step.body = only.body;
+      continue;
+    }
+    if (only.kind != Step::Kind::If || !only.otherwise.empty() ||
+        !involves(program, only.condition, step.variable))
+      break;
+    Step loop = step;
+    auto rest = takeIntoBounds(program, loop, only.condition);
+    if (!rest)
+      break;
+    step = std::move(loop);
+    step.body = std::move(only.body);
+    if (!rest->parts.empty()) {
+      Step around{Step::Kind::If};
+      around.condition = *rest;
+      around.body.push_back(std::move(step));
+      step = std::move(around);
+      return uniteLanes(program, step);
+    }
+  }
+  if (isVector)
+    for (const Step &each : step.body)
+      if (parts(program, each, step.variable))
+        step.execution = Execution::Serial;
+  for (std::vector<Step> *list : {&step.body, &step.otherwise})
+    for (Step &each : *list)
+      uniteLanes(program, each);
+}
+
+void uniteLanes(LoopProgram &program) { uniteLanes(program, program.root); }
+
 //===-- Text ---------------------------------------------------------------------------------===//
 
 static std::string text(const Condition &condition) {

@@ -94,6 +94,10 @@ bool involves(const LoopProgram &program, const Affine &value, const std::string
 /// Unrolled loops of known bounds become what they do, one after the other.
 void unrollLoops(LoopProgram &program);
 
+/// Vector loops in which all lanes take the same way: conditions on the vector's variable become
+/// bounds of the loop, and a loop with others within runs lane after lane.
+void uniteLanes(LoopProgram &program);
+
 std::string text(const LoopProgram &program);
 
 } // namespace tensmith::nest

@@ -294,6 +294,7 @@ Result<LoopProgram> finishedLoops(Schedule &schedule, CodeLimits limits) {
   Result<LoopProgram> program = generateLoops(schedule.state());
   if (program) {
     unrollLoops(*program);
+    uniteLanes(*program);
     promoteAccumulators(*program, schedule.nest(), limits.accumulators);
   }
   return program;
