@@ -225,7 +225,10 @@ private:
   /// Bounds that no lane is beyond are left out.
   void setLanes(Step &loop) {
     auto extent = vectors_.find(loop.loop);
-    if (extent == vectors_.end() || loop.step != 1) {
+    constexpr int64_t kMostLanes = 64;
+    bool isKnown = extent != vectors_.end() && extent->second.points().value_or(0) > 0 &&
+                   *extent->second.points() <= kMostLanes;
+    if (!isKnown || loop.step != 1) {
       loop.execution = Execution::Serial;
       return;
     }
@@ -252,10 +255,10 @@ private:
 
 } // namespace
 
-Result<LoopProgram> generateLoops(ScheduleState &state) {
+static Result<LoopProgram> generateLoops(ScheduleState &state, bool separates) {
   LoopProgram result;
   Status status = guarded(state, "nest '" + state.nest.name + "'", [&]() -> Status {
-    isl::schedule schedule = toIsl(state.tree, *state.relations, /*separates=*/true);
+    isl::schedule schedule = toIsl(state.tree, *state.relations, separates);
     isl_ast_build *build =
         isl_ast_build_from_context(isl_set_copy(state.relations->parameters().get()));
     isl_ast_node *node = isl_ast_build_node_from_schedule(build, schedule.copy());
@@ -272,6 +275,14 @@ Result<LoopProgram> generateLoops(ScheduleState &state) {
   });
   if (!status.ok())
     return status;
+  return result;
+}
+
+/// Where whole tiles apart take isl too long, tiles are not told apart.
+Result<LoopProgram> generateLoops(ScheduleState &state) {
+  Result<LoopProgram> result = generateLoops(state, /*separates=*/true);
+  if (!result && result.status().code() == StatusCode::ResourceExhausted)
+    return generateLoops(state, /*separates=*/false);
   return result;
 }
 
@@ -400,6 +411,18 @@ static void rename(LoopProgram &program, Step &step) {
       rename(program, each);
 }
 
+static int64_t pointsIn(const Step &step) {
+  int64_t result = step.kind == Step::Kind::Point;
+  for (const std::vector<Step> *list : {&step.body, &step.otherwise})
+    for (const Step &each : *list)
+      result += pointsIn(each);
+  return result;
+}
+
+/// Points that unrolling may make of a loop: more are slower, in the cache of instructions and in
+/// compilation.
+constexpr int64_t kMostUnrolled = 256;
+
 static void unrollLoops(LoopProgram &program, Step &step) {
   for (std::vector<Step> *list : {&step.body, &step.otherwise})
     for (Step &each : *list)
@@ -407,7 +430,7 @@ static void unrollLoops(LoopProgram &program, Step &step) {
   if (step.kind != Step::Kind::For || step.execution != Execution::Unrolled)
     return;
   auto bounds = knownBounds(step);
-  if (!bounds || bounds->second - bounds->first >= 64)
+  if (!bounds || (bounds->second - bounds->first + 1) * pointsIn(step) > kMostUnrolled)
     return;
   Step block;
   for (int64_t value = bounds->first; value <= bounds->second; value += step.step)

@@ -85,6 +85,8 @@ isl::pw_aff scaled(const isl::pw_aff &value, int64_t by) {
   return isl::manage(isl_pw_aff_scale_val(value.copy(), factor));
 }
 
+const char kHasExecution[] = " is parallel, unrolled or of vectors already";
+
 /// From a loop that was split or computed with: it is no whole tile of anything any more.
 void forgetTile(Node &loop) {
   loop.factor = 0;
@@ -100,7 +102,7 @@ std::string splitLoop(Node &tree, const Relations &relations, const std::string 
     return "the factor must be from 1 to 2^20";
   Node &loop = *loops.back();
   if (loop.execution != Execution::Serial)
-    return "loop '" + name + "' is parallel, unrolled or of vectors already; split it before";
+    return "loop '" + name + "'" + kHasExecution + "; split it before";
   for (const std::string &each : {outer, inner})
     if (std::string problem = each == name ? "" : badName(tree, each); !problem.empty())
       return problem;
@@ -184,6 +186,9 @@ std::string fuseLoops(Node &tree, const Relations &relations, const std::string 
   if (std::string problem = name == outer || name == inner ? "" : badName(tree, name);
       !problem.empty())
     return problem;
+  for (const Node *each : {&loop, &child})
+    if (each->execution != Execution::Serial)
+      return "loop '" + each->name + "'" + kHasExecution;
   Extent extent = extentOf(child, relations);
   if (!extent.points() || *extent.points() < 1 || *extent.points() > (1 << 20))
     return "the number of iterations of '" + inner + "' is not known, or beyond 2^20";
@@ -205,6 +210,8 @@ std::string skewLoop(Node &tree, const std::string &name, int64_t factor, const 
                             [&](const Node *each) { return each->name == by; });
   if (outer == loops.end() - 1)
     return "loop '" + by + "' does not stand around '" + name + "'";
+  if (loops.back()->execution != Execution::Serial)
+    return "loop '" + name + "'" + kHasExecution;
   if (factor < -1024 || factor > 1024)
     return "the factor must be from -1024 to 1024";
   for (auto &[statement, value] : loops.back()->values)
@@ -220,7 +227,7 @@ std::string setExecution(Node &tree, const Relations &relations, const std::stri
     return noLoop(tree, name);
   Node &loop = *loops.back();
   if (loop.execution != Execution::Serial)
-    return "loop '" + name + "' is parallel, unrolled or of vectors already";
+    return "loop '" + name + "'" + kHasExecution;
   if (execution != Execution::Parallel) {
     std::optional<int64_t> points = extentOf(loop, relations).points();
     if (!points || *points > 64)

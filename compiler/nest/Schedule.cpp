@@ -205,6 +205,15 @@ Status applyLine(Schedule &schedule, const Line &line) {
     return lanes || line.has(2, 0) ? schedule.vectorize(words[1], lanes ? *line.number(2) : 0)
                                    : usage("vectorize j 16");
   }
+  if (what == "fuse_at")
+    return line.has(3, 0) ? schedule.fuseAt(words[1], words[2]) : usage("fuse_at start j0");
+  if (what == "affine")
+    return line.has(2, 0) && (words[1] == "maximal" || words[1] == "minimal")
+               ? schedule.affine(words[1] == "maximal" ? Fusion::Maximal : Fusion::Minimal)
+               : usage("affine maximal");
+  if (what == "default")
+    return line.has(2, 0) && line.number(1) ? schedule.byEstimate(*line.number(1))
+                                            : usage("default 16");
   return invalidArgument("there is no primitive '" + what + "'");
 }
 

@@ -17,15 +17,11 @@
 //   parallel i0
 //   vectorize j1 16             cut by 16 if there are more
 //   unroll i1
-//   shift x by 2                later by so many iterations of the loops around
-//   fuse_at start j0            the statement's points run where a loop's tile needs them
-//   compute_at blur x0          the same, computed again for each tile that needs them, into
-//                               memory of the tile's own
-//   inline blur                 computed where it is read
-//   cache_read B j0             the part of a tensor that the tile reads is copied beforehand
-//   cache_write C i0            a tile is computed in memory of its own, and copied afterwards
-//   rfactor add k0              a partial result for each iteration of the loop, added up
-//   afterwards
+//   fuse_at start j0            the statement's points run in the first iteration of the loops down
+//                               to j0 that needs them, or the last that they need
+//   affine maximal              the order that isl's scheduler finds, statements in common loops
+//                               as far as possible; or `affine minimal`, each in its own
+//   default 16                  an order by estimate, of vectors of so many lanes
 //
 // Sources: J. Ragan-Kelley et al., Halide, PLDI 2013; T. Chen et al., TVM, OSDI 2018.
 #pragma once
@@ -37,6 +33,9 @@
 namespace tensmith::nest {
 
 struct ScheduleState;
+
+/// Which statements the affine scheduler puts into common loops.
+enum class Fusion : uint8_t { Minimal, Maximal };
 
 class Schedule {
 public:
@@ -73,6 +72,15 @@ public:
   /// lanes 0: all points of the loop, whose number must be known, and at most 64.
   Status vectorize(const std::string &loop, int64_t lanes = 0);
   Status unroll(const std::string &loop);
+  /// The statement stands in the loop from now on, in front of what is there or behind it.
+  Status fuseAt(const std::string &statement, const std::string &loop);
+  /// Loops are c0, c1, ... then, from outside in. Where isl takes too long the order stays as it
+  /// was, and the status is ResourceExhausted.
+  Status affine(Fusion fusion);
+  /// Register tiles for reductions, vectors along contiguous results, parallel outer loops: what is
+  /// legal of them. Never fails for a legal schedule; the order before counts for nothing but as
+  /// the start.
+  Status byEstimate(int64_t lanes, int64_t registers = 16);
 
   ScheduleState &state() { return *state_; }
   const ScheduleState &state() const { return *state_; }

@@ -241,6 +241,8 @@ isl::set wholeTiles(const Node &loop, const std::vector<const Node *> &above,
   loops.push_back(&loop);
   isl::set points; // { [outer..., own, within] }
   for (const std::string &name : loop.statements()) {
+    if (!loop.within.count(name)) // came later, and has no points of its own in the tile
+      continue;
     isl::map values = valuesOf(loops, name, relations);
     isl::set own = flatProduct(values, mapOf(loop.within.at(name))).range();
     points = points.is_null() ? own : points.unite(own);
@@ -321,7 +323,11 @@ private:
         inner, isl_multi_union_pw_aff_from_union_pw_aff(values));
     isl_schedule_node *band = isl_schedule_node_child(isl_schedule_get_root(result), 0);
     isl_schedule_free(result);
-    if (separates_ && node.factor > 0 && hasShortLoop(node))
+    // Each doubles the code within.
+    constexpr int64_t kMostSeparated = 3;
+    auto isApart = [](const Node *each) { return each->factor > 0 && hasShortLoop(*each); };
+    if (separates_ && isApart(&node) &&
+        std::count_if(above.begin(), above.end(), isApart) < kMostSeparated)
       options_[node.name] = isolation(node, above, relations_);
     isl_id *mark = isl_id_alloc(relations_.context().get(), markText(node).c_str(), nullptr);
     isl_schedule_node *marked = isl_schedule_node_insert_mark(band, mark);

@@ -1,4 +1,5 @@
-// See Evaluator.h.
+// The oracle of the tests: all points of all statements, sorted by their textual time, one after
+// the other.
 #include "compiler/nest/test/Evaluator.h"
 
 #include <algorithm>

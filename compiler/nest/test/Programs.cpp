@@ -1,4 +1,4 @@
-// See Programs.h.
+// The nests of the tests, in the words of the interface that front ends build nests by.
 #include "compiler/nest/test/Programs.h"
 
 namespace tensmith::nest::test {

@@ -1,4 +1,5 @@
-// See RandomSchedules.h.
+// Lines of schedule text drawn at random: most are refused, those that are not must keep the
+// meaning.
 #include "compiler/nest/test/RandomSchedules.h"
 
 #include <sstream>

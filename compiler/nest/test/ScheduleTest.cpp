@@ -198,6 +198,34 @@ TEST(Schedule, BadNests) {
             std::string::npos);
 }
 
+// Breaks if an order that is found rather than given is illegal, or its code wrong.
+TEST(Schedule, FoundOrders) {
+  for (const Program &each : programs())
+    for (const char *text : {"default 8", "affine maximal", "affine minimal\ndefault 4"})
+      expectEqual(each.nest, text, each.sizes);
+}
+
+// Breaks if a start or an end of a sum can't join the sum's tile.
+TEST(Schedule, StatementsJoinTiles) {
+  expectEqual(product(),
+              "tile i j by 4 8 -> i0 j0 i1 j1\nfuse_at start j0\nreorder k i1 j1\n"
+              "unroll i1\nvectorize j1\nparallel i0",
+              {{13, 21, 9}, {1, 1, 1}});
+  expectEqual(convolution(), "fuse_at start x\nfuse_at relu x\nparallel f", {{3, 5, 7, 19}});
+  EXPECT_NE(refusal(convolution(), "fuse_at relu s").find("would break the flow of 'O'"),
+            std::string::npos);
+}
+
+// Breaks if time is not tiled with its skew, or tiled without it.
+TEST(Schedule, AStencilIsSkewedAndTiled) {
+  Nest stencil = stencilInTime();
+  auto schedule = Schedule::of(stencil);
+  ASSERT_TRUE(schedule.ok());
+  Status status = schedule->apply("affine maximal");
+  ASSERT_TRUE(status.ok()) << status.message();
+  expectEqual(stencil, "affine maximal", {{9, 23}, {4, 3}, {1, 40}});
+}
+
 // Breaks if the tree's text doesn't say what the tree is.
 TEST(Schedule, TreesAreReadBack) {
   for (const Program &each : programs()) {
