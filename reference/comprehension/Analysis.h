@@ -112,6 +112,7 @@ struct BuiltIn {
   double (*evaluate)(const double *arguments);
 };
 const BuiltIn *findBuiltIn(std::string_view name);
+std::vector<std::string_view> builtInNames();
 
 /// The type that both operands of arithmetic are converted to: floats before integers, then more
 /// bits; a signed one of an unsigned and a signed one.

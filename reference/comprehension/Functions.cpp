@@ -126,4 +126,11 @@ const BuiltIn *findBuiltIn(std::string_view name) {
   return found == byName.end() ? nullptr : found->second;
 }
 
+std::vector<std::string_view> builtInNames() {
+  std::vector<std::string_view> names;
+  for (const BuiltIn &one : kBuiltIns)
+    names.push_back(one.name);
+  return names;
+}
+
 } // namespace tensmith::comprehension

@@ -384,6 +384,21 @@ const Definition *Module::find(const std::string &name) const {
   return nullptr;
 }
 
+static std::vector<Token> tokensOf(const std::string &text, std::vector<Message> &messages,
+                                   std::vector<Comment> *comments) {
+  constexpr std::string_view kLong[] = {"+=!", "*=!", "+=", "*=", "->", "==",
+                                        "!=",  "<=",  ">=", "&&", "||"};
+  constexpr std::string_view kWords[] = {"min=!", "max=!", "min=", "max="};
+  LexicalRules rules{"#", "()[]{},:=+-*/%<>!?.", kLong, kWords};
+  rules.hasStrings = false;
+  return tokenize(text, rules, messages, comments);
+}
+
+std::vector<Token> tokens(const std::string &text) {
+  std::vector<Message> ignored;
+  return tokensOf(text.size() > kMostText ? "" : text, ignored, nullptr);
+}
+
 Module parse(const std::string &text, std::vector<Message> &messages,
              std::vector<Comment> *comments) {
   if (text.size() > kMostText) {
@@ -392,12 +407,7 @@ Module parse(const std::string &text, std::vector<Message> &messages,
                                     std::to_string(kMostText)});
     return {};
   }
-  constexpr std::string_view kLong[] = {"+=!", "*=!", "+=", "*=", "->", "==",
-                                        "!=",  "<=",  ">=", "&&", "||"};
-  constexpr std::string_view kWords[] = {"min=!", "max=!", "min=", "max="};
-  LexicalRules rules{"#", "()[]{},:=+-*/%<>!?.", kLong, kWords};
-  rules.hasStrings = false;
-  auto tokens = tokenize(text, rules, messages, comments);
+  auto tokens = tokensOf(text, messages, comments);
   return messages.empty() ? Parser(std::move(tokens), messages).run() : Module();
 }
 

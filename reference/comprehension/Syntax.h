@@ -112,6 +112,8 @@ struct Module {
   const Definition *find(const std::string &name) const;
 };
 
+/// The tokens of a text; what is none is left out.
+std::vector<Token> tokens(const std::string &text);
 /// What stands in the text. Where `messages` is not empty, the module holds what could be read.
 Module parse(const std::string &text, std::vector<Message> &messages,
              std::vector<Comment> *comments = nullptr);
