@@ -73,6 +73,7 @@ void add(Hasher &hasher, const ts_compile_options &options) {
   hasher.add(int64_t(options.debug_info));
   add(hasher, options.made_of);
   add(hasher, options.folder);
+  add(hasher, options.function);
   hasher.add(int64_t(options.calibration));
   for (int64_t limit : {options.memory_limit, options.node_limit, int64_t(options.nesting_limit)})
     hasher.add(limit);
