@@ -89,6 +89,7 @@ struct Options {
     options.fast_math = settings.fastMath;
     options.debug_info = settings.debugInfo;
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
+    options.function = settings.function.empty() ? nullptr : settings.function.c_str();
     options.libraries = settings.libraries.c_str();
     options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
@@ -467,6 +468,12 @@ std::string formatProgram(const std::string &program, const std::string &name) {
   char *formatted = nullptr;
   detail::check(library().formatProgram(program.data(), program.size(), name.c_str(), &formatted));
   return take(formatted);
+}
+
+std::string describeComprehensions(const std::string &text, const std::string &name) {
+  char *json = nullptr;
+  detail::check(library().describeComprehensions(text.data(), text.size(), name.c_str(), &json));
+  return take(json);
 }
 
 std::string describeCompiler() {

@@ -36,6 +36,7 @@ struct CompileSettings {
   std::string precision = "fast";
   bool fastMath = false, debugInfo = true;
   std::string schedules; // a file; empty: none
+  std::string function;  // of a text of comprehensions; empty: its only one
   std::string libraries = "generated";
   int threads = 0;
   int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
@@ -145,7 +146,9 @@ std::string describeCompiler();
 std::string compilerPath();
 /// The program of the language in its one layout; `name` stands for the file in messages.
 std::string formatProgram(const std::string &program, const std::string &name);
-/// The same with its limits, which are measured unless they were before; `again`: in any case.
+/// The comprehensions of a text as JSON (ts_describe_comprehensions).
+std::string describeComprehensions(const std::string &text, const std::string &name);
+/// The machine with its limits, which are measured unless they were before; `again`: in any case.
 std::string measureMachine(bool again);
 
 } // namespace tensmith::client

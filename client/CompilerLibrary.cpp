@@ -34,6 +34,7 @@ CompilerLibrary open() {
   find(handle, "ts_explain", library.explain, failure);
   find(handle, "ts_describe_machine", library.describeMachine, failure);
   find(handle, "ts_format_program", library.formatProgram, failure);
+  find(handle, "ts_describe_comprehensions", library.describeComprehensions, failure);
   find(handle, "ts_measure_machine", library.measureMachine, failure);
   find(handle, "ts_describe_compiler", library.describeCompiler, failure);
   find(handle, "ts_replace_initialisers", library.replaceInitialisers, failure);

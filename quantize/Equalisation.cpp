@@ -16,8 +16,8 @@ constexpr double kMostFactor = 1e3;
 /// Operators that give f * y where they are given f * x, for positive f of each channel.
 bool commutes(const onnx::NodeProto &node) {
   static const std::set<std::string> kOperators = {
-      "Relu", "LeakyRelu", "Identity", "MaxPool", "AveragePool", "GlobalAveragePool",
-      "GlobalMaxPool", "Dropout"};
+      "Relu",        "LeakyRelu",         "Identity",      "MaxPool",
+      "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Dropout"};
   return isStandard(node) && kOperators.contains(node.op_type()) && node.output_size() == 1;
 }
 
@@ -204,8 +204,7 @@ void smooth(ModelGraph &model, std::vector<Layer> &layers, const Statistics &sta
       std::ranges::transform(weights, mostByInput(*layer), weights.begin(),
                              [](double a, double b) { return std::max(a, b); });
     for (size_t i = 0; i < factors.size(); ++i)
-      factors[i] =
-          bounded(std::pow(input.most[i], exponent) / std::pow(weights[i], 1 - exponent));
+      factors[i] = bounded(std::pow(input.most[i], exponent) / std::pow(weights[i], 1 - exponent));
     divideInput(model, readers, factors);
   }
   insertBetween(model, layers);

@@ -11,10 +11,10 @@ namespace {
 
 // The quantiles of N(0, 1) at 16 evenly spaced probabilities, zero among them, divided by the
 // largest; as published.
-constexpr float kNormalFloatLevels[16] = {
-    -1.0f,         -0.69619280f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
-    -0.091050036f, 0.0f,         0.079580299f, 0.16093020f,  0.24611230f,  0.33791524f,
-    0.44070983f,   0.56261700f,  0.72295684f,  1.0f};
+constexpr float kNormalFloatLevels[16] = {-1.0f,        -0.69619280f, -0.52507305f,  -0.39491749f,
+                                          -0.28444138f, -0.18477343f, -0.091050036f, 0.0f,
+                                          0.079580299f, 0.16093020f,  0.24611230f,   0.33791524f,
+                                          0.44070983f,  0.56261700f,  0.72295684f,   1.0f};
 
 constexpr double kLargestFloat8 = 448; // of E4M3FN
 
@@ -66,8 +66,7 @@ std::string Format::text() const {
   if (isInteger() && isSigned != isSymmetric)
     text += isSymmetric ? " symmetric" : " asymmetric";
   if (granularity != Granularity::Tensor)
-    text +=
-        granularity == Granularity::Channel ? " per channel" : " per " + std::to_string(group);
+    text += granularity == Granularity::Channel ? " per channel" : " per " + std::to_string(group);
   return text + (hasPowerOfTwoScale ? ", power of two" : "");
 }
 

@@ -79,9 +79,7 @@ void Histogram::add(std::span<const float> values) {
 }
 
 double Histogram::width() const { return 2 * limit_ / double(kBins); }
-double Histogram::middle(size_t bin) const {
-  return (double(bin) + 0.5) * width() - limit_;
-}
+double Histogram::middle(size_t bin) const { return (double(bin) + 0.5) * width() - limit_; }
 
 double Histogram::meanSquareError(const Format &format, Step step) const {
   double sum = 0;

@@ -114,8 +114,8 @@ private:
       if (!found.ok())
         return found.status();
       for (const std::string &tensor : statistics_->tensors())
-        if (Status status = statistics_->add(
-                tensor, model_->isInput(tensor) ? inputs.at(tensor) : found->at(tensor));
+        if (Status status = statistics_->add(tensor, model_->isInput(tensor) ? inputs.at(tensor)
+                                                                             : found->at(tensor));
             !status.ok())
           return status;
       for (const std::string &output : outputs_)
@@ -304,7 +304,8 @@ private:
     if (high > 0 && settings_.size)
       return invalidArgument("no choice of layers is within both budgets: to lose " +
                              Json(*settings_.accuracy).dump() + " percent at most, " +
-                             std::to_string(high) + " more layers stay in float than the size "
+                             std::to_string(high) +
+                             " more layers stay in float than the size "
                              "allows");
     for (size_t i = 0; i < high; ++i)
       layers_[order[i]].kept = "the accuracy asks for it";
@@ -399,8 +400,8 @@ private:
 
 } // namespace
 
-Result<Quantised> quantise(const std::string &model, const Settings &settings,
-                           const Feed &samples, const Engine &engine) {
+Result<Quantised> quantise(const std::string &model, const Settings &settings, const Feed &samples,
+                           const Engine &engine) {
   return Quantiser(settings, samples, engine).run(model);
 }
 

@@ -54,7 +54,7 @@ struct Quantised {
 /// `samples`: for each input of the model an array of samples along its first dimension; and
 /// "labels", the right answers, where they are known. None: weights alone can be quantised.
 /// Errors don't name the model.
-Result<Quantised> quantise(const std::string &model, const Settings &settings,
-                           const Feed &samples, const Engine &engine);
+Result<Quantised> quantise(const std::string &model, const Settings &settings, const Feed &samples,
+                           const Engine &engine);
 
 } // namespace tensmith::quantize

@@ -34,9 +34,8 @@ public:
   Writer(ModelGraph &model, const Realisation &how) : model_(model), how_(how) {}
 
   Status write(const Layer &layer, const LayerCodes &codes, size_t number) {
-    switch_ = how_.hasSwitches
-                  ? model_.addConstant(switchName(number), scalar(DataType::Bool, 1))
-                  : "";
+    switch_ =
+        how_.hasSwitches ? model_.addConstant(switchName(number), scalar(DataType::Bool, 1)) : "";
     node_ = layer.node;
     if (how_.forTraining && (layer.weightFormat.isBipolar() || !layer.weightFormat.isInteger() ||
                              (layer.quantisesActivations() && layer.activationFormat.isBipolar())))
@@ -61,10 +60,9 @@ public:
 private:
   void setInput(int index, const std::string &quantised) {
     onnx::NodeProto &node = *model_.graph().mutable_node(node_);
-    node.set_input(index, switch_.empty()
-                              ? quantised
-                              : add("Where", quantised + "_or_float",
-                                    {switch_, quantised, node.input(index)}));
+    node.set_input(index, switch_.empty() ? quantised
+                                          : add("Where", quantised + "_or_float",
+                                                {switch_, quantised, node.input(index)}));
   }
 
   std::string add(const char *op, const std::string &stem, std::vector<std::string> inputs) {
@@ -96,10 +94,10 @@ private:
     float low = decode(format, step, float(format.lowest()));
     float high = decode(format, step, float(format.highest()));
     if (format.isBipolar()) {
-      std::string isNegative =
-          add("Less", x + "_is_negative", {x, constant(x + "_middle", 0.0)});
-      return add("Where", x + "_sign",
-                 {isNegative, constant(x + "_low", double(low)), constant(x + "_high", double(high))});
+      std::string isNegative = add("Less", x + "_is_negative", {x, constant(x + "_middle", 0.0)});
+      return add(
+          "Where", x + "_sign",
+          {isNegative, constant(x + "_low", double(low)), constant(x + "_high", double(high))});
     }
     if (format.bits == 8 || format.bits == 16)
       return x;
@@ -111,8 +109,8 @@ private:
   template <typename Read>
   HostTensor stepTensor(const Layer &layer, const Codes &codes, DataType type, Read read) {
     bool isGrouped = codes.format.granularity == Granularity::Group;
-    Matrix values{codes.format.granularity == Granularity::Tensor ? 1 : codes.rows, codes.groups(),
-                  {}};
+    Matrix values{
+        codes.format.granularity == Granularity::Tensor ? 1 : codes.rows, codes.groups(), {}};
     for (const Step &step : codes.steps)
       values.values.push_back(float(read(step)));
     if (isGrouped) {
@@ -150,11 +148,11 @@ private:
     DataType type = codeType(format, isPacked(layer));
     std::string stored = constant(w + "_quantized", weightTensor(layer, values, type));
     std::string scale = constant(w + "_scale", scales(layer, codes));
-    std::string zero = constant(
-        w + "_zero_point",
-        stepTensor(layer, codes, type, [](Step step) { return float(step.zero); }));
-    onnx::NodeProto &node = model_.insertBefore(node_, "DequantizeLinear", w + "_dequantized",
-                                                {stored, scale, zero});
+    std::string zero =
+        constant(w + "_zero_point",
+                 stepTensor(layer, codes, type, [](Step step) { return float(step.zero); }));
+    onnx::NodeProto &node =
+        model_.insertBefore(node_, "DequantizeLinear", w + "_dequantized", {stored, scale, zero});
     setAxis(layer, format, node);
     result = node.output(0);
     return {};
@@ -205,11 +203,10 @@ private:
   std::string limit(const Layer &layer, const Codes &codes, int code, const std::string &scale,
                     const Shape &along) {
     const std::string &w = layer.weight;
-    HostTensor offsets = stepTensor(layer, codes, DataType::I32, [&](Step step) {
-      return float(code - step.zero);
-    });
-    onnx::NodeProto &cast = model_.insertBefore(
-        node_, "Cast", w + "_offsets", {constant(w + "_codes", offsets.reshaped(along))});
+    HostTensor offsets =
+        stepTensor(layer, codes, DataType::I32, [&](Step step) { return float(code - step.zero); });
+    onnx::NodeProto &cast = model_.insertBefore(node_, "Cast", w + "_offsets",
+                                                {constant(w + "_codes", offsets.reshaped(along))});
     setAttribute(cast, "to", int64_t(DataType::F32));
     std::string numbers = cast.output(0);
     return add("Mul", w + "_limit", {numbers, reshaped(w, scale, along)});
@@ -235,12 +232,12 @@ private:
       x = add("Max", w + "_above", {x, limit(layer, codes, format.lowest(), scaleName, along)});
       x = add("Min", w + "_limited", {x, limit(layer, codes, format.highest(), scaleName, along)});
     }
-    onnx::NodeProto &quantise = model_.insertBefore(node_, "QuantizeLinear", w + "_quantized",
-                                                    {x, scaleName, zeroName});
+    onnx::NodeProto &quantise =
+        model_.insertBefore(node_, "QuantizeLinear", w + "_quantized", {x, scaleName, zeroName});
     setAxis(layer, format, quantise);
     std::string stored = quantise.output(0);
-    onnx::NodeProto &dequantise = model_.insertBefore(
-        node_, "DequantizeLinear", w + "_dequantized", {stored, scaleName, zeroName});
+    onnx::NodeProto &dequantise = model_.insertBefore(node_, "DequantizeLinear", w + "_dequantized",
+                                                      {stored, scaleName, zeroName});
     setAxis(layer, format, dequantise);
     result = dequantise.output(0);
     return {};
@@ -263,10 +260,9 @@ private:
       scale.setDouble(i, double(product));
       stored.setInt(i, int64_t(code));
     }
-    onnx::NodeProto &node = model_.insertBefore(node_, "DequantizeLinear",
-                                                layer.bias + "_dequantized",
-                                                {constant(layer.bias + "_quantized", stored),
-                                                 constant(layer.bias + "_scale", scale)});
+    onnx::NodeProto &node = model_.insertBefore(
+        node_, "DequantizeLinear", layer.bias + "_dequantized",
+        {constant(layer.bias + "_quantized", stored), constant(layer.bias + "_scale", scale)});
     setAttribute(node, "axis", 0);
     return node.output(0);
   }

@@ -54,7 +54,8 @@ Result<Codes> roundGptq(const Matrix &weights, const Format &format, bool bestRa
 /// The sum over rows of (w - q)^T H (w - q).
 double outputError(const Matrix &weights, const Matrix &rounded, const Moments &moments);
 
-/// In place: the upper factor U of the inverse, U^T U = A^-1. False where A isn't positive definite.
+/// In place: the upper factor U of the inverse, U^T U = A^-1. False where A isn't positive
+/// definite.
 bool inverseFactor(std::vector<double> &a, int64_t size);
 
 } // namespace tensmith::quantize

@@ -65,8 +65,7 @@ Result<Samples> Samples::of(const Feed &arrays, const std::vector<Port> &inputs,
   }
   if (samples.count_ < samples.size_ || samples.count_ == 0)
     return invalidArgument("the samples are " + std::to_string(samples.count_) +
-                           ", but the model takes " + std::to_string(samples.size_) +
-                           " at a time");
+                           ", but the model takes " + std::to_string(samples.size_) + " at a time");
   samples.left_ = isFixed ? samples.count_ % samples.size_ : 0;
   samples.batches_ = (samples.count_ - samples.left_ + samples.size_ - 1) / samples.size_;
   if (auto labels = arrays.find(kLabels); labels != arrays.end()) {

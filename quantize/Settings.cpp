@@ -33,9 +33,8 @@ Status parseBits(const Json &json, const std::string &key, FormatChange &change)
 
 /// "int8", "uint", "fp8": the storage, and perhaps bits.
 bool parseType(std::string text, FormatChange &change) {
-  static const std::map<std::string, Storage> kOthers = {{"float", Storage::Float},
-                                                         {"fp8", Storage::Float8},
-                                                         {"nf4", Storage::NormalFloat4}};
+  static const std::map<std::string, Storage> kOthers = {
+      {"float", Storage::Float}, {"fp8", Storage::Float8}, {"nf4", Storage::NormalFloat4}};
   if (auto other = kOthers.find(text); other != kOthers.end()) {
     change.storage = other->second;
     return true;
@@ -48,9 +47,8 @@ bool parseType(std::string text, FormatChange &change) {
   change.isSigned = !isUnsigned;
   if (text.empty())
     return true;
-  bool isNumber = text.size() <= 2 && std::ranges::all_of(text, [](char c) {
-                    return c >= '0' && c <= '9';
-                  });
+  bool isNumber =
+      text.size() <= 2 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   if (!isNumber || !areBits(std::stoi(text)))
     return false;
   change.bits = std::stoi(text);
@@ -63,8 +61,8 @@ Status parseGranularity(const Json &json, const std::string &key, FormatChange &
     return {};
   }
   // A kernel reads whole groups, in vectors of 16 at least.
-  bool isGroup = json.is_number_integer() && json.get<int64_t>() >= 16 &&
-                 json.get<int64_t>() <= (1 << 20);
+  bool isGroup =
+      json.is_number_integer() && json.get<int64_t>() >= 16 && json.get<int64_t>() <= (1 << 20);
   if (!isGroup)
     return wrong(key, "\"tensor\", \"channel\" or the size of a group (16 or more)", json);
   change.granularity = Granularity::Group;
@@ -241,7 +239,9 @@ std::map<std::string, Parser> parsersInto(Settings &settings) {
       {"calibration",
        [&](auto &json, auto &key) { return parseWord(json, key, kRanges, s.ranges.rule); }},
       {"weight_ranges",
-       [&](auto &json, auto &key) { return parseWord(json, key, kWeightRanges, s.bestWeightRange); }},
+       [&](auto &json, auto &key) {
+         return parseWord(json, key, kWeightRanges, s.bestWeightRange);
+       }},
       {"rounding",
        [&](auto &json, auto &key) { return parseWord(json, key, kRoundings, s.rounding); }},
       {"percentile", number(50, 100, [&](double value) { s.ranges.percentile = value; })},

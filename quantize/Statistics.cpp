@@ -74,8 +74,7 @@ bool fillWindow(const Layer &layer, const HostTensor &values, int64_t number,
       left /= layer.shape[d + 2];
     }
     int64_t channel = column / layer.window();
-    row[size_t(column)] =
-        numbers[size_t((sample * values.shape()[1] + channel) * plane + place)];
+    row[size_t(column)] = numbers[size_t((sample * values.shape()[1] + channel) * plane + place)];
   }
   return true;
 }

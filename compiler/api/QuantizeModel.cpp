@@ -28,8 +28,8 @@ Result<HostTensor> tensorOf(std::shared_ptr<ts_tensor> handle) {
     return unsupported("a model whose values are no tensors of numbers can't be quantised");
   const int64_t *dims = ts_tensor_shape(handle.get());
   return HostTensor(DataType(ts_tensor_type(handle.get())),
-                    Shape(dims, dims + ts_tensor_rank(handle.get())),
-                    ts_tensor_data(handle.get()), handle);
+                    Shape(dims, dims + ts_tensor_rank(handle.get())), ts_tensor_data(handle.get()),
+                    handle);
 }
 
 /// Dimensions are text; what is no number is open.
@@ -142,8 +142,7 @@ private:
   Result<std::string> exported() const {
     void *bytes = nullptr;
     size_t size = 0;
-    Status status =
-        taken(ts_export_onnx(path_, &options_, nullptr, nullptr, 0, &bytes, &size));
+    Status status = taken(ts_export_onnx(path_, &options_, nullptr, nullptr, 0, &bytes, &size));
     return textOf(std::move(status), bytes, size);
   }
 

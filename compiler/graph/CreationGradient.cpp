@@ -122,7 +122,7 @@ Value straightThrough(const GradientCode &code, Operation *op, Value change, uns
     return {};
   Value error = code.unary("graph.abs", code.sub(x, op->getResult(0)));
   Value reach = code.mul(scale, code.scalar(scale, kHalfStep));
-  Value isWithin = code.op("graph.less_equal", {error, reach});
+  Value isWithin = code.op("graph.less_or_equal", {error, reach});
   return code.op("graph.where", {isWithin, change, code.zerosLike(change)});
 }
 

@@ -29,7 +29,7 @@ from .signatures import Derivative, ModelSource, Path, Shapes
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "__version__"]
+__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "comprehension", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "__version__"]
 __version__: str = _tensmith.version()
 
 
@@ -516,6 +516,20 @@ def from_torch(model: Any, example_inputs: Any = None, **options: Any) -> Any:
     from .torch import from_torch
 
     return from_torch(model, example_inputs, **options)
+
+
+def comprehension(text: str, **settings: Any) -> Any:
+    """The tensor comprehensions of a text (docs/comprehensions.md): an object with a function for each `def`, by its name.
+
+        tc = ts.comprehension("def matmul(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }")
+        c = tc.matmul(a, b)              # NumPy arrays, or any that have `__dlpack__`
+
+    A function is compiled when it is first called, for all sizes, and kept in the cache of compiled models. settings: those of
+    `compile`, as threads or cache_dir. Errors name line and column, and what is expected there.
+    """
+    from .comprehensions import Comprehensions
+
+    return Comprehensions(text, settings)
 
 
 def load_plugin(path: Path) -> None:

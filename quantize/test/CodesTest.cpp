@@ -165,7 +165,8 @@ TEST(Gptq, ErrsLessThanTheNearestCodes) {
       Moments moments = momentsOf(random, 40);
       auto gptq = roundGptq(weights, format, false, moments);
       ASSERT_TRUE(gptq.ok());
-      double nearest = outputError(weights, roundNearest(weights, format, false).decoded(), moments);
+      double nearest =
+          outputError(weights, roundNearest(weights, format, false).decoded(), moments);
       EXPECT_LT(outputError(weights, gptq->decoded(), moments), 0.8 * nearest) << format.text();
     }
 }

@@ -91,6 +91,10 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
   group
+      ->add_option("--function", settings.function,
+                   "Of a text of comprehensions (.tc) that has several: the one to compile")
+      ->type_name("NAME");
+  group
       ->add_option("--libraries", settings.libraries,
                    "Who does products, convolutions, softmax and layer norm: generated (default); "
                    "onednn, openblas or a list of both, the first that can; measured: whoever is "

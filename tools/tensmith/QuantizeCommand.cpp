@@ -54,8 +54,8 @@ Json settingsOf(const CLI::App &command, const Settings &given) {
   set("--weights", "weights", wordOf(given.weights));
   set("--activations", "activations", wordOf(given.activations));
   if (command.count("--per") > 0) {
-    Json table = json.contains("weights") && json["weights"].is_object() ? json["weights"]
-                                                                         : Json::object();
+    Json table =
+        json.contains("weights") && json["weights"].is_object() ? json["weights"] : Json::object();
     if (json.contains("weights") && !json["weights"].is_object())
       table[json["weights"].is_number() ? "bits" : "type"] = json["weights"];
     table["per"] = wordOf(given.per);
@@ -78,15 +78,15 @@ Json settingsOf(const CLI::App &command, const Settings &given) {
 }
 
 std::string layerLine(const Json &layer) {
-  std::string line = fmt::format("  {:<32} {:<8} ", layer.value("node", ""),
-                                 layer.value("operator", ""));
+  std::string line =
+      fmt::format("  {:<32} {:<8} ", layer.value("node", ""), layer.value("operator", ""));
   if (layer.contains("kept"))
     line += "float: " + layer.value("kept", "");
   else
     line += fmt::format("{}; {}", layer.value("weights", ""), layer.value("activations", ""));
   if (layer.contains("error_alone"))
-    line += fmt::format("; alone: error {:.1e}, loses {:.2f} %",
-                        layer["error_alone"].get<double>(), layer["lost_alone"].get<double>());
+    line += fmt::format("; alone: error {:.1e}, loses {:.2f} %", layer["error_alone"].get<double>(),
+                        layer["lost_alone"].get<double>());
   return line + "\n";
 }
 
@@ -118,8 +118,8 @@ int quantize(const CLI::App &command, const Settings &settings) {
   if (out.empty())
     out = std::filesystem::path(settings.model).stem().string() + ".quantized.onnx";
   keepApart(out, "--output", settings.model, "the model");
-  QuantizedModel result = quantizeModel(settings.model, settingsOf(command, settings),
-                                        settings.data, settings.compile);
+  QuantizedModel result =
+      quantizeModel(settings.model, settingsOf(command, settings), settings.data, settings.compile);
   writeFile(out, result.model);
   if (!settings.report.empty()) {
     const std::string text = result.report.dump(2) + "\n";
@@ -187,11 +187,13 @@ void addQuantize(CLI::App &app, Action &chosen) {
   auto *budget = command->add_option_group("Accuracy");
   budget->add_flag("--sensitivity", settings->sensitivity,
                    "Say what each layer loses where it alone is quantised");
-  budget->add_option("--accuracy", settings->accuracy,
-                     "Keep as few layers in float as are needed to lose no more percent of answers")
+  budget
+      ->add_option("--accuracy", settings->accuracy,
+                   "Keep as few layers in float as are needed to lose no more percent of answers")
       ->type_name("PERCENT");
-  budget->add_option("--size", settings->size,
-                     "Quantise as few layers as are needed for so many bytes of weights")
+  budget
+      ->add_option("--size", settings->size,
+                   "Quantise as few layers as are needed for so many bytes of weights")
       ->type_name("BYTES");
   budget->add_option("--report", settings->report, "Write what was done as JSON")
       ->type_name("FILE");
@@ -203,10 +205,11 @@ void addQuantize(CLI::App &app, Action &chosen) {
                    "(repeatable)")
       ->type_name("NAME=DIMS")
       ->allow_extra_args(false);
-  command->footer("Examples:\n"
-                  "  tensmith quantize model.onnx -o model-int8.onnx --data samples.npz\n"
-                  "  tensmith quantize model.onnx --weights 4 --per 32 --activations float\n"
-                  "  tensmith quantize model.onnx --data samples.npz --accuracy 0.5 --keep 'head*'");
+  command->footer(
+      "Examples:\n"
+      "  tensmith quantize model.onnx -o model-int8.onnx --data samples.npz\n"
+      "  tensmith quantize model.onnx --weights 4 --per 32 --activations float\n"
+      "  tensmith quantize model.onnx --data samples.npz --accuracy 0.5 --keep 'head*'");
   command->callback([command, settings, &chosen] {
     chosen = [command, settings] { return quantize(*command, *settings); };
   });

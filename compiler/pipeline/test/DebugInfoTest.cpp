@@ -18,7 +18,7 @@ namespace tensmith::pipeline {
 namespace {
 
 // Two kernels of one structure, and one of two nodes; the softmax between keeps them apart.
-constexpr char kModel[] = R"(
+constexpr char kModel[] = R"mlir(
 #first = loc("a (Tanh)"("dir/model.onnx":1:0))
 #second = loc("b (MatMul)"("dir/model.onnx" : 2 : 0))
 #third = loc("layers.tsm:7:3 relu")
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %3 = graph.sin %2 : (tensor<8x8xf32>) -> tensor<8x8xf32> loc(#third)
   return %3 : tensor<8x8xf32>
 }
-)";
+)mlir";
 
 std::string compile(const CompileOptions &options) {
   mlir::DialectRegistry registry;
