@@ -89,6 +89,7 @@ private:
 /// A tensor that derivatives are taken by wherever it is used (`requires_grad`), and their sum so
 /// far.
 struct Leaf {
+  Shape shape;    // of the tensor, which is dense and all of its storage
   Array gradient; // none yet where it has no storage
 };
 

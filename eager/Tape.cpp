@@ -246,9 +246,9 @@ Result<Tape::Number> Tape::readAt(Known &known, const Geometry &geometry) {
 
 Result<Tape::Number> Tape::read(const Array &array) {
   if (array.storage()->leaf && !isActive(array)) {
-    Number value = watch(array, true);
-    leaves_.emplace_back(array, value);
-    return value;
+    const Shape &shape = array.storage()->leaf->shape; // of which the array may be a view
+    Array whole = array.view(shape, denseStrides(shape), 0);
+    leaves_.emplace_back(whole, watch(whole, true));
   }
   if (Known *known = find(array.storage()); known && known->base)
     return readAt(*known, Geometry(array));

@@ -144,6 +144,11 @@ Tape::Program Tape::program(std::span<const Number> outputs) const {
   for (const Input &input : inputs_)
     if (isNeeded[size_t(input.value)] && input.isFixed)
       sizes.fix(input.array.shape());
+  for (const Step &step : steps_) // operands whose sizes belong to the structure
+    if (isUsed(step))
+      for (int64_t operand : step.attributes.integers("fixed"))
+        if (step.operands[size_t(operand)] >= 0)
+          sizes.fix(values_[size_t(step.operands[size_t(operand)])].shape);
   for (const Input &input : inputs_) {
     if (!isNeeded[size_t(input.value)])
       continue;

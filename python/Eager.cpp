@@ -346,6 +346,7 @@ NB_MODULE(_eager, m) {
   bindExchange(m, tensor);
   bindEngine(m);
   bindTape(m, tensor);
+  bindFiles(m);
   eager::setCaller(
       {.place = placeOfCaller,
        .letGo = []() -> void * { return PyEval_SaveThread(); },

@@ -69,6 +69,7 @@ nb::object listOf(const Array &array);
 void bindIndexing(nb::class_<Tensor> &tensor);
 void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindOperators(nb::module_ &m, nb::class_<Tensor> &tensor);
+void bindFiles(nb::module_ &m);
 void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor);
 extern PyType_Slot tensorSlots[];
 

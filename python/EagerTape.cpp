@@ -78,11 +78,12 @@ void setWanted(Tensor &tensor, bool isWanted) {
     leaf.reset();
   else if (!isFloat(tensor.array.type()))
     throw nb::type_error("only tensors of floats have gradients");
-  else if (tensor.array.size() * byteSize(tensor.array.type()) != tensor.array.storage()->bytes)
+  else if (!tensor.array.isDense() ||
+           tensor.array.size() * byteSize(tensor.array.type()) != tensor.array.storage()->bytes)
     throw nb::value_error("a view has the gradient of the tensor that it is of; set requires_grad "
                           "there, or of a copy");
   else if (!leaf)
-    leaf = std::make_shared<eager::Leaf>();
+    leaf = std::make_shared<eager::Leaf>(eager::Leaf{tensor.array.shape(), {}});
 }
 
 void bindLeaves(nb::class_<Tensor> &tensor) {

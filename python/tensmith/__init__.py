@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections.abc
 import fractions
+import importlib
 import json
 import operator
 import os
@@ -387,6 +388,12 @@ def __getattr__(name: str) -> Any:
     """What needs eager tensors is loaded when it is first used."""
     if name in _OF_FUNCTIONS:
         return getattr(_derivatives(), name)
+    if name in ("scan", "vmap"):
+        from .recorded import operators
+
+        return getattr(operators, name)
+    if name in ("nn", "optim"):
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 
 

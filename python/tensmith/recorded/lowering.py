@@ -3,7 +3,9 @@
 Sizes are texts, so that the graph is that of all tapes of the text.
 """
 
+import base64
 import math
+import re
 
 from .. import ElementType, Error, formulas
 from ..stablehlo.graph import Graph
@@ -25,11 +27,11 @@ def lowers(*names):
 class Step:
     """A line of the text. `types`: of each result the element type and the sizes, as texts."""
 
-    def __init__(self, line):
+    def __init__(self, line, names=None):
         self.name, attributes, operands, types = line.split("|")
         self.attributes = dict(_attribute(each) for each in attributes.split(";") if each)
         self.operands = [int(number) for number in operands.split()]
-        self.types = [_type(text) for text in types.split(",")]
+        self.types = [_type(text, names) for text in types.split(",")]
 
     @property
     def dtype(self):
@@ -53,27 +55,42 @@ def _size(text):
     return int(text) if text.isdigit() else text
 
 
-def _type(text):
+def _type(text, names=None):
+    """`names`: what sizes of the text are called in the graph."""
     dtype, *sizes = text.split()
+    if names:
+        sizes = [re.sub(r"s[0-9]+", lambda found: f"({names[found[0]]})", size) for size in sizes]
+        sizes = [size[1:-1] if re.fullmatch(r"\([^()]*\)", size) else size for size in sizes]
     return dtype, tuple(_size(size) for size in sizes)
 
 
 def graph_of(text):
     """The text's graph, with inputs "x0", ... and outputs "y0", ... An Error names a step that has no graph, or no derivative."""
-    g, values, outputs = Graph(), [], 0
-    for line in text.splitlines():
+    g = Graph()
+    types = [_type(line[len("input ") :]) for line in text.splitlines() if line.startswith("input ")]
+    inputs = [g.input(f"x{number}", *type_) for number, type_ in enumerate(types)]
+    for number, result in enumerate(inlined(g, text, inputs)):
+        g.builder.output(f"y{number}", result.number)
+    return g
+
+
+def inlined(g, text, inputs):
+    """The text's outputs, of these inputs. Its sizes have names of its own, which are what the inputs' are here."""
+    lines, names = text.splitlines(), {}
+    for line, value in zip(lines, inputs):
+        for text_size, size in zip(line.split()[2:], value.shape):
+            names.setdefault(text_size, size)
+    values, results = list(inputs), []
+    for line in lines[len(inputs) :]:
         kind, _, rest = line.partition(" ")
-        if kind == "input":
-            values.append(g.input(f"x{len(values)}", *_type(rest)))
-        elif kind == "const":
+        if kind == "const":
             dtype, number = rest.split()
             values.append(g.scalar(float(number), dtype))
         elif kind == "out":
-            g.builder.output(f"y{outputs}", values[int(rest)].number)
-            outputs += 1
+            results.append(values[int(rest)])
         else:
-            values += lowered(g, Step(line), values)
-    return g
+            values += lowered(g, Step(line, names), values)
+    return results
 
 
 def lowered(g, step, values):
@@ -356,5 +373,25 @@ def _operator(g, step, *operands):
     """An operator of the graph by its name, with its own attributes."""
     attributes = dict(step.attributes)
     name, flags = attributes.pop("operator"), attributes.pop("flags", "").split()
+    del attributes["fixed"]
     given = {key: bool(value) if key in flags else value for key, value in attributes.items()}
     return g.ops(name, list(operands), **{key: ElementType(value) if key == "to" else value for key, value in given.items()})
+
+
+# ---- loops
+
+
+@lowers("loop")
+def _loop(g, step, *operands):
+    """The body's text, once for each row."""
+    body = base64.b64decode(step.attributes["body"]).decode()
+    carried, rows, sources = (step.attributes[name] for name in ("carried", "rows", "sources"))
+    trips = g.reshape(g.op("shape", [operands[carried]], start=0, end=1), [])
+    initial = operands[:carried]
+    arguments = [g.value(number) for number in g.builder.begin_loop(trips.number, None, [x.number for x in initial], g.location)]
+    turn, condition = arguments[:2]
+    given = arguments[2:] + [g.op("gather", [x, turn], axis=0) for x in operands[carried : carried + rows]] + list(operands[carried + rows :])
+    results = inlined(g, body, [given[place] for place in sources])
+    kept = [g.reshape(x, before.shape) for x, before in zip(results, initial)]
+    numbers = [x.number for x in [condition, *kept, *results[carried:]]]
+    return [g.value(number) for number in g.builder.end(numbers)]
