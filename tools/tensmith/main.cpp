@@ -92,6 +92,7 @@ int main(int argc, char **argv) {
   addInspect(app, action);
   addCompare(app, action);
   addExport(app, action);
+  addQuantize(app, action);
   addFormat(app, action);
   addGenerate(app, action);
   addMachine(app, action);
