@@ -1,7 +1,6 @@
 // Normalisation, and the quantised forms: a tensor, and parameters of the shapes that belong to it.
 #include "tests/random/Generator.h"
 
-#include "base/BlockFormats.h"
 #include "compiler/graph/Constants.h"
 
 using namespace mlir;
@@ -63,23 +62,6 @@ Operation *quantise(Generator &g, StringRef name) {
   return g.create(name, operands, {g.i64("axis", axis), g.type("to", isOfCodes ? real : code)});
 }
 
-/// Rows of blocks of few bits, of bytes of which no two are an infinity or NaN of f16.
-Operation *blocks(Generator &g, StringRef name) {
-  StringRef format =
-      g.random.of<StringRef>({"q4_0", "q4_1", "q5_0", "q8_0", "iq4_nl", "q4_K", "q6_K"});
-  const BlockFormat &of = *findBlockFormat(format);
-  int64_t count = g.between(1, of.elements > 32 ? 1 : 3);
-  Type bytes = graph::elementType(g.context, DataType::U8);
-  Value weights = g.fresh(bytes, Dims{g.drawDim(), g.size(count * of.bytes)}, "index:61");
-  SmallVector<Value> operands{weights};
-  if (name == "block_product") {
-    Dims dims = g.drawDims(g.between(0, 2));
-    dims.push_back(g.size(count * of.elements));
-    operands.insert(operands.begin(), g.fresh(g.builder.getF32Type(), dims, "small"));
-  }
-  return g.create(name, operands, g.text("format", format));
-}
-
 } // namespace
 
 ArrayRef<NamedRecipe> normalizationRecipes() {
@@ -89,7 +71,6 @@ ArrayRef<NamedRecipe> normalizationRecipes() {
       {"batch_norm", channelNorm, 1},   {"instance_norm", channelNorm, 0.6},
       {"group_norm", channelNorm, 0.6}, {"lrn", lrn, 0.4},
       {"quantize", quantise, 0.8},      {"dequantize", quantise, 0.8},
-      {"block_values", blocks, 0.4},    {"block_product", blocks, 0.8},
       {"fake_quantize", quantise, 0.6},
   };
   return kRecipes;

@@ -44,6 +44,8 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "map_values",
                                      "tree_ensemble",
                                      "all_reduce_mean",
+                                     "block_values",
+                                     "block_product",
                                      "unpack"};
 
 unsigned operandCount(OperationName name) {
