@@ -51,6 +51,8 @@ public:
                            " (at byte {}); the file is damaged, or was not downloaded whole", at_));
   }
 
+  [[noreturn]] void refuse(const std::string &what) const { fail(name_, what); }
+
   std::span<const std::byte> take(uint64_t count, const std::string &what) {
     if (count > left())
       wrong(fmt::format("{} has {} bytes, and {} are left", what, count, left()));
@@ -165,10 +167,9 @@ uint64_t bytesOf(Reader &reader, const Described &described, uint32_t number) {
   if (type->bytes)
     return uint64_t(*elements) * type->bytes;
   if (!tensor.format)
-    fail("tensor '" + tensor.name + "'",
-         fmt::format("is stored as {}, which is not read; quantise the model to another type, as "
-                     "q4_K or iq4_xs",
-                     type->name));
+    reader.refuse(fmt::format("stores tensor '{}' as {}, which is not read; quantise the model to "
+                              "another type, as q4_K or iq4_xs",
+                              tensor.name, type->name));
   // Of plain floats a row may end anywhere.
   if (tensor.format->plain != DataType::Undefined)
     return uint64_t(*elements) * uint64_t(byteSize(tensor.format->plain));
@@ -254,8 +255,9 @@ GgufFile GgufFile::read(std::span<const std::byte> bytes, std::shared_ptr<const 
       reader.wrong("'" + key + "' is there twice");
   }
   int64_t alignment = file.integer("general.alignment", 32);
-  if (alignment < 1 || alignment > 1 << 20 || (alignment & (alignment - 1)))
-    fail(name, fmt::format("has an alignment of {}, which is no power of two", alignment));
+  if (alignment < 8 || alignment > 1 << 20 || (alignment & (alignment - 1)))
+    fail(name,
+         fmt::format("has an alignment of {}, which is no power of two from 8 on", alignment));
   std::vector<Described> described;
   for (size_t i = 0; i < tensors; ++i)
     described.push_back(describe(reader));

@@ -16,13 +16,14 @@ std::string number(int64_t value) { return std::to_string(value); }
 
 class DecoderWriter {
 public:
-  DecoderWriter(GraphOf &graph, const Architecture &architecture, const GgufFile &file, bool isStep)
-      : g_(graph), a_(architecture), file_(file), isStep_(isStep), t_(isStep ? "1" : "t") {}
+  DecoderWriter(GraphOf &graph, const Architecture &architecture, const GgufFile &file, bool isStep,
+                bool isExact)
+      : g_(graph), a_(architecture), file_(file), isStep_(isStep), isExact_(isExact),
+        t_(isStep ? "1" : "t") {}
 
   DecoderInputs write() {
     bool rotatesTwice = a_.family->windowBase && a_.window;
     Value tokens = g_.input("tokens", TS_I64, {t_});
-    Value wanted = isStep_ ? TS_NO_VALUE : g_.input("wanted", TS_I64, {"w"});
     for (int which = 0; which < (rotatesTwice ? 2 : 1); ++which) {
       std::string suffix = which ? "_windowed" : "";
       cosines_.push_back(rotationInput("cosines" + suffix));
@@ -36,13 +37,8 @@ public:
     Value x = embeddings(tokens);
     for (int64_t layer = 0; layer < a_.layers; ++layer)
       x = block(x, layer);
-    if (!isStep_)
-      x = g_.op("gather", {x, wanted}, {{"axis", int64_t(0)}});
-    x = normalised(x, "output_norm.weight", a_.width, 1);
-    bool isTied = !file_.find("output.weight");
-    Value logits =
-        product(x, isTied ? "token_embd.weight" : "output.weight", a_.width, a_.vocabulary);
-    g_.output("logits", a_.logitCap > 0 ? capped(logits, a_.logitCap) : logits);
+    if (isStep_)
+      writeLogits(x);
     for (int64_t layer = 0; layer < a_.layers; ++layer) {
       g_.output("key." + number(layer), news_[size_t(2 * layer)]);
       g_.output("value." + number(layer), news_[size_t(2 * layer + 1)]);
@@ -51,6 +47,14 @@ public:
   }
 
 private:
+  void writeLogits(Value x) {
+    x = normalised(x, "output_norm.weight", a_.width, 1);
+    bool isTied = !file_.find("output.weight");
+    Value logits =
+        product(x, isTied ? "token_embd.weight" : "output.weight", a_.width, a_.vocabulary);
+    g_.output("logits", a_.logitCap > 0 ? capped(logits, a_.logitCap) : logits);
+  }
+
   Value rotationInput(const std::string &name) {
     Value x = g_.input(name, TS_F32, {t_, number(a_.rotated / 2)});
     return g_.reshape(x, {t_, "1", number(a_.rotated / 2)});
@@ -79,7 +83,8 @@ private:
   }
   Value product(Value x, const std::string &name, int64_t columns, int64_t rows) {
     Value weights = matrix(name, columns, rows);
-    return g_.op("block_product", {x, weights}, {{"format", formatOf(name)}});
+    return g_.op("block_product", {x, weights},
+                 {{"format", formatOf(name)}, {"x_bits", int64_t(isExact_ ? 0 : 8)}});
   }
   /// One f32 for each column.
   Value vector(const std::string &name, int64_t size) {
@@ -227,7 +232,7 @@ private:
   GraphOf &g_;
   const Architecture &a_;
   const GgufFile &file_;
-  bool isStep_;
+  bool isStep_, isExact_;
   std::string t_;
   std::vector<Value> cosines_, sines_, pasts_, news_;
   std::map<std::string, Value> matrices_;
@@ -237,8 +242,8 @@ private:
 } // namespace
 
 DecoderInputs buildDecoder(GraphOf &graph, const Architecture &architecture, const GgufFile &file,
-                           bool isStep) {
-  return DecoderWriter(graph, architecture, file, isStep).write();
+                           bool isStep, bool isExact) {
+  return DecoderWriter(graph, architecture, file, isStep, isExact).write();
 }
 
 } // namespace tensmith::generation

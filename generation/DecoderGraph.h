@@ -5,10 +5,10 @@
 // copied. Keys and values of former tokens are inputs too, and those of the new ones results, which
 // the caller lets be written behind the former.
 //
-// Inputs: tokens i64 [t], wanted i64 [w] (the tokens whose logits are asked for; none where t is
-// 1), cosines and sines f32 [t, rotated / 2] (twice where layers with a window rotate otherwise),
-// for each layer past_key and past_value f32 [past, keyHeads, headSize], then the file's tensors.
-// Results: logits f32 [w, vocabulary], for each layer key and value f32 [t, keyHeads, headSize].
+// Inputs: tokens i64 [t], cosines and sines f32 [t, rotated / 2] (twice where layers with a window
+// rotate otherwise), for each layer past_key and past_value f32 [past, keyHeads, headSize], then
+// the file's tensors. Results: of a step logits f32 [1, vocabulary]; for each layer key and value
+// f32 [t, keyHeads, headSize].
 #pragma once
 
 #include "generation/Architecture.h"
@@ -21,9 +21,9 @@ struct DecoderInputs {
   std::vector<const GgufTensor *> weights;
 };
 
-/// `isStep`: t is 1 and w is all; else both are open. Throws Failure where tensors are missing or
-/// of other sizes than the architecture's.
+/// `isStep`: t is 1, and logits are asked for; else it is open. `isExact`: nothing is rounded to 8
+/// bits. Throws Failure where tensors are missing or of other sizes than the architecture's.
 DecoderInputs buildDecoder(GraphOf &graph, const Architecture &architecture, const GgufFile &file,
-                           bool isStep);
+                           bool isStep, bool isExact);
 
 } // namespace tensmith::generation

@@ -76,7 +76,7 @@ LanguageModel::LanguageModel(const std::string &path, const ModelSettings &setti
 
 LanguageModel::Part LanguageModel::part(bool isStep, const ModelSettings &settings) const {
   GraphOf graph;
-  DecoderInputs inputs = buildDecoder(graph, architecture_, file_, isStep);
+  DecoderInputs inputs = buildDecoder(graph, architecture_, file_, isStep, settings.exact);
   Part part;
   SessionOptions options;
   options.threads = settings.threads;
@@ -120,9 +120,10 @@ std::span<const float> Context::become(std::span<const Token> tokens) {
   // The last one's logits are wanted in any case.
   tokens_.resize(std::min(same, tokens.size() - 1));
   reserve(int64_t(tokens.size()));
-  while (tokens_.size() < tokens.size())
+  while (tokens_.size() + 1 < tokens.size())
     compute(tokens.subspan(tokens_.size(),
-                           std::min(tokens.size() - tokens_.size(), size_t(kTogether))));
+                           std::min(tokens.size() - 1 - tokens_.size(), size_t(kTogether))));
+  compute(tokens.last(1));
   return logits_;
 }
 
@@ -135,11 +136,6 @@ void Context::compute(std::span<const Token> tokens) {
   Tensor ids(TS_I64, {count});
   std::ranges::copy(tokens, ids.as<int64_t>());
   inputs.push_back(ids);
-  if (!isStep) {
-    Tensor wanted(TS_I64, {1});
-    *wanted.as<int64_t>() = count - 1;
-    inputs.push_back(wanted);
-  }
   for (bool windowed : {false, true}) {
     if (windowed && !(a.family->windowBase && a.window))
       break;
@@ -147,7 +143,9 @@ void Context::compute(std::span<const Token> tokens) {
     rotations(a, windowed, past, count, cosines.as<float>(), sines.as<float>());
     inputs.push_back(cosines), inputs.push_back(sines);
   }
-  std::vector<Tensor> outputs = {Tensor::borrow(logits_.data(), {1, a.vocabulary})};
+  std::vector<Tensor> outputs;
+  if (isStep)
+    outputs.push_back(Tensor::borrow(logits_.data(), {1, a.vocabulary}));
   for (std::vector<float> &cache : caches_) {
     inputs.push_back(Tensor::borrow(cache.data(), {past, a.keyHeads, a.headSize}));
     outputs.push_back(

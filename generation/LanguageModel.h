@@ -4,7 +4,8 @@
 // Two modules are compiled, without weights, and kept in the cache of modules: one for a token
 // behind others, one for any number of them. Weights are the mapped file's. A conversation
 // (`Context`) keeps the keys and values of its tokens, into whose memory the modules write those of
-// new ones; tokens that it begins with and that are there already are not computed again.
+// new ones; tokens that it begins with and that are there already are not computed again. The last
+// token is always computed alone, so that a prompt gives the same text again.
 #pragma once
 
 #include "generation/Architecture.h"
@@ -20,6 +21,7 @@ namespace tensmith::generation {
 struct ModelSettings {
   int threads = 0;     // 0: as many as the process may use
   int64_t context = 0; // tokens that a conversation may have; 0: the model's, at most 4096
+  bool exact = false;  // f32 is multiplied by weights as it is, and not rounded to 8 bits for it
   std::string cacheDir;
   bool noCache = false;
 };

@@ -34,10 +34,10 @@ using Logits = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 using GivenLogits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::shared_ptr<LanguageModel> load(const std::string &path, int threads, int64_t context,
-                                    const std::string &cache, bool noCache) {
+                                    bool exact, const std::string &cache, bool noCache) {
   nb::gil_scoped_release unlocked;
   ModelSettings settings;
-  settings.threads = threads, settings.context = context;
+  settings.threads = threads, settings.context = context, settings.exact = exact;
   settings.cacheDir = cache, settings.noCache = noCache;
   return LanguageModel::load(path, settings);
 }
@@ -78,8 +78,8 @@ NB_MODULE(_language, m) {
       .def_prop_ro("vocabulary",
                    [](const LanguageModel &model) { return model.architecture().vocabulary; })
       .def_prop_ro("context", &LanguageModel::contextLength);
-  m.def("load", &load, nb::arg("path"), nb::arg("threads"), nb::arg("context"), nb::arg("cache"),
-        nb::arg("no_cache"));
+  m.def("load", &load, nb::arg("path"), nb::arg("threads"), nb::arg("context"), nb::arg("exact"),
+        nb::arg("cache"), nb::arg("no_cache"));
   nb::class_<Context>(m, "Context")
       .def("__init__",
            [](Context *self, const std::shared_ptr<LanguageModel> &model) {

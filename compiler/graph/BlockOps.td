@@ -12,9 +12,10 @@ def Graph_BlockValuesOp : Graph_Op<"block_values"> {
   let results = (outs Graph_Tensor:$y);
   let operations = "elements(shapes, getY()) * 8";
 }
+// (B4) `x_bits` is 0 or 8: x may be rounded to 8 bits, each 16 or 32 numbers by a scale of their own, where that is faster.
 def Graph_BlockProductOp : Graph_Op<"block_product"> {
   let summary = "x [..., k] times the transpose of a matrix whose rows are blocks of a format, [n, bytes]: [..., n], in f32";
-  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$blocks, StrAttr:$format);
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$blocks, StrAttr:$format, DefaultValuedAttr<I64Attr, "0">:$x_bits);
   let results = (outs Graph_Tensor:$y);
   let operations = "elements(shapes, getY()) * shapes.dims(getX().getType()).back() * 2";
 }

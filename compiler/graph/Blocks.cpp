@@ -51,6 +51,8 @@ LogicalResult BlockProductOp::inferResults(ShapeContext &shapes, SmallVectorImpl
   Type f32 = Float32Type::get(getContext());
   if (!infer.element(0).isF32())
     return infer.error() << "(B3) has an x that is not f32";
+  if (getXBits() != 0 && getXBits() != 8)
+    return infer.error() << "(B4) has an x of " << getXBits() << " bits; 0 and 8 are possible";
   if (infer.unranked())
     return infer.giveUnranked(f32);
   if (failed(infer.requireRank(1, 2, 2, "blocks")))

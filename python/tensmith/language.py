@@ -77,8 +77,8 @@ class Model:
         return "".join(self.stream(prompt, **settings))
 
 
-def load(path: str | os.PathLike, *, threads: int = 0, context: int = 0, cache_dir: str | os.PathLike | None = None) -> Model:
-    """The model of a GGUF file. `threads` 0: one for each CPU; `context` 0: the model's, up to 4096 tokens; `cache_dir`: where
-    compiled modules are kept, "" to keep none."""
+def load(path: str | os.PathLike, *, threads: int = 0, context: int = 0, exact: bool = False, cache_dir: str | os.PathLike | None = None) -> Model:
+    """The model of a GGUF file. `threads` 0: one for each CPU; `context` 0: the model's, up to 4096 tokens; `exact`: f32 is multiplied by
+    weights as it is, and not rounded to 8 bits for it; `cache_dir`: where compiled modules are kept, "" to keep none."""
     folder = "" if cache_dir is None else os.fspath(cache_dir)
-    return Model(_language.load(os.fspath(path), threads, context, folder, cache_dir == ""))
+    return Model(_language.load(os.fspath(path), threads, context, exact, folder, cache_dir == ""))

@@ -9,7 +9,7 @@ namespace tensmith::random_graphs {
 namespace {
 
 // Of strings and other values that are no tensors of numbers, with regions, made by the compiler
-// for itself alone, or done by a library alone.
+// for itself alone, or done by a library alone, or of blocks of few bits (tests/generation).
 const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "string_normalize",
                                      "string_concat",
@@ -44,6 +44,8 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "map_values",
                                      "tree_ensemble",
                                      "all_reduce_mean",
+                                     "block_values",
+                                     "block_product",
                                      "unpack"};
 
 unsigned operandCount(OperationName name) {

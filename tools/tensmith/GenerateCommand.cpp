@@ -89,6 +89,8 @@ void addGenerate(CLI::App &app, Action &chosen) {
   command->add_option("--threads", settings->of.threads, "Threads; 0: one for each CPU")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  command->add_flag("--exact", settings->of.exact,
+                    "Multiply weights by f32, which is not rounded to 8 bits for it");
   command->add_flag("--control", settings->control,
                     "Names of control tokens in the prompt are those tokens");
   command->add_flag("-q,--quiet", settings->quiet, "No figures on the error output");

@@ -16,44 +16,47 @@ Value BlockCodes::splat(Value scalar) {
                      : create<vector::SplatOp>(withLanes(scalar.getType(), lanes_), scalar);
 }
 
+BlockCodes::Vectors BlockCodes::vectors(Value block) {
+  auto reals = VectorType::get({format_.groups()}, builder().getF32Type());
+  auto each = [&](Value scalar, std::span<const GroupInteger> groups, int64_t flip, int64_t bias) {
+    Value all = create<vector::SplatOp>(reals, scalar);
+    if (groups.empty())
+      return all;
+    Value number = integers(block, groups);
+    if (flip)
+      number = create<arith::XOrIOp>(number, integer(flip, number.getType()));
+    if (bias)
+      number = create<arith::SubIOp>(number, integer(bias, number.getType()));
+    return Value(create<arith::MulFOp>(Value(create<arith::SIToFPOp>(reals, number)), all));
+  };
+  Vectors result;
+  result.scale = each(blockScale(block), format_.scales, format_.scaleFlip, format_.scaleBias);
+  if (format_.hasOffset()) {
+    Value offset = halfAt(block, format_.offsetAt);
+    if (format_.offsetSign != 1)
+      offset = create<arith::MulFOp>(offset, real(format_.offsetSign, offset.getType()));
+    result.offset = each(offset, format_.offsets, 0, 0);
+  }
+  return result;
+}
+
 BlockCodes::Scales BlockCodes::scales(Value block) {
   Scales result;
-  size_t groups = size_t(format_.groups());
-  Type f32 = builder().getF32Type();
+  auto groups = size_t(format_.groups());
   if (format_.plain != DataType::Undefined) {
-    result.scale.assign(groups, real(1, f32));
+    result.scale.assign(groups, real(1, builder().getF32Type()));
     result.offset.assign(groups, Value());
     return result;
   }
-  Value scale = blockScale(block);
-  Value scaleOf = format_.scales.empty() ? Value() : integers(block, format_.scales);
-  if (scaleOf) {
-    Value flipped = create<arith::XOrIOp>(scaleOf, integer(format_.scaleFlip, scaleOf.getType()));
-    Value shifted = create<arith::SubIOp>(flipped, integer(format_.scaleBias, scaleOf.getType()));
-    Type reals = VectorType::get({int64_t(groups)}, f32);
-    scaleOf = create<arith::MulFOp>(Value(create<arith::SIToFPOp>(reals, shifted)),
-                                    Value(create<vector::SplatOp>(reals, scale)));
-  }
-  Value offset, offsetOf;
-  if (format_.hasOffset()) {
-    offset = create<arith::MulFOp>(halfAt(block, format_.offsetAt), real(format_.offsetSign, f32));
-    if (!format_.offsets.empty()) {
-      Type reals = VectorType::get({int64_t(groups)}, f32);
-      Value numbers = create<arith::SIToFPOp>(reals, integers(block, format_.offsets));
-      offsetOf = create<arith::MulFOp>(numbers, Value(create<vector::SplatOp>(reals, offset)));
-    }
-  } else if (format_.bias) {
-    if (scaleOf)
-      offsetOf = create<arith::MulFOp>(scaleOf, real(-double(format_.bias), scaleOf.getType()));
-    else
-      offset = create<arith::MulFOp>(scale, real(-double(format_.bias), f32));
-  }
-  auto at = [&](Value vector, size_t group) -> Value {
-    return create<vector::ExtractOp>(vector, int64_t(group));
-  };
+  Vectors all = vectors(block);
+  if (format_.bias)
+    all.offset = create<arith::MulFOp>(all.scale, real(-double(format_.bias), all.scale.getType()));
   for (size_t group = 0; group < groups; ++group) {
-    result.scale.push_back(scaleOf ? at(scaleOf, group) : scale);
-    result.offset.push_back(offsetOf ? at(offsetOf, group) : offset);
+    auto at = [&](Value vector) -> Value {
+      return vector ? create<vector::ExtractOp>(vector, int64_t(group)) : vector;
+    };
+    result.scale.push_back(at(all.scale));
+    result.offset.push_back(at(all.offset));
   }
   return result;
 }

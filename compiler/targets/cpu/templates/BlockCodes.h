@@ -25,6 +25,11 @@ public:
   };
   /// Of the block at a pointer.
   Scales scales(mlir::Value block);
+  /// The same as vectors of a lane for each group, and without the bias of codes.
+  struct Vectors {
+    mlir::Value scale, offset;
+  };
+  Vectors vectors(mlir::Value block);
   /// A vector of f32: the codes of the elements from `first` on, or their levels.
   mlir::Value codes(mlir::Value block, int64_t first);
   /// A scalar in each lane.

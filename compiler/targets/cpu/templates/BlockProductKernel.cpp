@@ -5,7 +5,8 @@
 // come in at once and each vector of x serves all of them. Codes become floats in registers, are
 // multiplied by x, and the sum of each group is scaled once. What is added to each number of a
 // group (a minimum, or the bias of its codes) is added as its product with the sum of that group of
-// x, which is made once for all rows: sum (s q + o) x = s sum q x + o sum x.
+// x, which is made once for all rows: sum (s q + o) x = s sum q x + o sum x. Where x may be rounded
+// to 8 bits and the machine adds up products of bytes, codes are multiplied as such (BlockDots.h).
 //
 // Several rows of x wait for arithmetic: an item's rows of w are decoded into the thread's scratch,
 // where all of x is multiplied by them, in tiles of registers. They are as many as the second-level
@@ -16,7 +17,7 @@
 #include "compiler/targets/cpu/templates/BlockProductKernel.h"
 
 #include "compiler/graph/Blocks.h"
-#include "compiler/targets/cpu/templates/BlockCodes.h"
+#include "compiler/targets/cpu/templates/BlockDots.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -83,6 +84,24 @@ public:
         vector_(withLanes(f32_, product.lanes)), dims_(emitter.dims(op_.getY())),
         rows_(math_.product(ArrayRef(dims_).drop_back())), count_(dims_.back()) {}
 
+  /// In bytes; false where there is no code for it.
+  bool emitBytes(int64_t streams, Value begin, Value end) {
+    auto dots = BlockDots::of(math_, product_.format, product_.columns, machine_.vectorBytes,
+                              machine_.products(Number::U8, Number::I8, Number::I32));
+    if (!dots)
+      return false;
+    scratch_ = emitScratch(emitter_, math_.constant(dots->scratchBytes()), begin, end);
+    emitIf(math_, math_.less(begin, end), [&] { dots->round(x_, scratch_); });
+    emitFor(math_, begin, end, math_.constant(1), [&](Value item) {
+      Rows rows = rowsFrom(math_.mul(item, streams), streams, count_);
+      SmallVector<BlockDots::Sums> sums = multiplyBytes(*dots, rows.numbers);
+      for (size_t i = 0; i < rows.size(); ++i)
+        ifBoth(rows.areThere[i], {},
+               [&] { give(math_.constant(0), rows.numbers[i], dots->total(sums[i])); });
+    });
+    return true;
+  }
+
   void emitOneRow(int64_t streams, Value begin, Value end) {
     if (product_.hasOffset())
       sumGroups(begin, end);
@@ -131,6 +150,35 @@ private:
   }
 
   // One row of x.
+
+  SmallVector<BlockDots::Sums> multiplyBytes(BlockDots &dots, const Values &rows) {
+    SmallVector<BlockDots::Sums> sums;
+    Values starts, initial;
+    for (Value row : rows) {
+      starts.push_back(bytesAt(w_, math_.mul(row, product_.rowBytes())));
+      BlockDots::Sums zeros = dots.zeros();
+      initial.append({zeros.products, zeros.offsets});
+    }
+    auto unpack = [&](ValueRange values) {
+      sums.clear();
+      for (size_t i = 0; i < values.size(); i += 2)
+        sums.push_back({values[i], values[i + 1]});
+    };
+    auto addStrips = [&](Value index, ValueRange carried) {
+      Values strips, next;
+      for (Value start : starts)
+        strips.push_back(bytesAt(start, math_.mul(index, dots.stripBytes())));
+      unpack(carried);
+      dots.add(strips, index, scratch_, sums);
+      for (const BlockDots::Sums &sum : sums)
+        next.append({sum.products, sum.offsets});
+      return next;
+    };
+    Values last = emitReduction(math_, math_.constant(0), math_.constant(dots.strips()),
+                                math_.constant(1), initial, addStrips);
+    unpack(last);
+    return sums;
+  }
 
   /// The sum of each group of x, in scratch.
   void sumGroups(Value begin, Value &end) {
@@ -342,7 +390,11 @@ KernelParts blockProductParts(graph::KernelOp kernel, graph::BlockProductOp root
   };
   parts.body = [=, &machine](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     ProductEmitter code(emitter, kernel, product, machine, results);
-    product.isOneRow ? code.emitOneRow(together, begin, end) : code.emitRows(together, begin, end);
+    if (!product.isOneRow)
+      return code.emitRows(together, begin, end);
+    bool mayRound = graph::BlockProductOp(root).getXBits() == 8;
+    if (!mayRound || !code.emitBytes(together, begin, end))
+      code.emitOneRow(together, begin, end);
   };
   return parts;
 }

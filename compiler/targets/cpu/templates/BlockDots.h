@@ -1,0 +1,91 @@
+// A row of numbers in 8 bits times rows of blocks of few bits, by an instruction that adds up
+// products of bytes (vpdpbusd): a quarter of the instructions that floats take, which is what a
+// core needs to keep up with its memory.
+//
+// x is rounded once for all rows of weights, each group of numbers to 8 bits by its own scale, and
+// put into scratch in the order in which codes come out of blocks: a chunk is a vector of bytes of
+// a format's main plane with one digit of each. So codes are masked and shifted, and never moved.
+//
+//   sum over k of x w = sum over groups of  sx sw (sum of codes qx qw) + ow (sx sum of qx)
+//
+// since w = sw qw + ow and x = sx qx. Several blocks that are shorter than a vector make a strip.
+#pragma once
+
+#include "compiler/kernel/Intrinsic.h"
+#include "compiler/targets/cpu/templates/BlockCodes.h"
+
+namespace tensmith::kernel {
+
+class BlockDots {
+public:
+  using Value = mlir::Value;
+
+  /// Whether it has code for that: null where not.
+  static std::optional<BlockDots> of(IndexMath &math, const BlockFormat &format, int64_t columns,
+                                     int64_t vectorBytes, const Intrinsic *products);
+
+  int64_t strips() const { return columns_ / elements(); }
+  int64_t stripBytes() const { return blocks_ * format_->bytes; }
+  int64_t scratchBytes() const { return columns_ + columns_ / format_->group * 8 + 128; }
+
+  /// Rounds x, f32 in memory, into the scratch.
+  void round(Value x, Value scratch);
+
+  /// Sums of one row of weights, so far.
+  struct Sums {
+    Value products, offsets; // vectors of f32
+  };
+  Sums zeros();
+  /// Adds strip number `index` of each row, whose bytes begin at those pointers.
+  void add(llvm::ArrayRef<Value> rows, Value index, Value scratch,
+           llvm::MutableArrayRef<Sums> sums);
+  Value total(const Sums &sums);
+
+private:
+  /// A vector of codes: for each byte the block of the strip and the element in it.
+  struct Place {
+    int64_t block, element;
+  };
+  using Chunk = llvm::SmallVector<Place>;
+
+  BlockDots(IndexMath &math, const BlockFormat &format, int64_t columns, const Intrinsic *products)
+      : math_(&math), format_(&format), columns_(columns), products_(products),
+        codes_(math, format, 1) {}
+  bool plan(int64_t vectorBytes);
+  int64_t elements() const { return blocks_ * format_->elements; }
+  int64_t groups() const { return elements() / format_->group; }
+  int64_t lanes() const { return int64_t(chunks_[0].size()) / 4; }
+  void roundGroup(Value x, Value scratch, Value strip, int64_t group);
+  Value scales(Value row, Value &offsets);
+  Value codes(Value row, const Chunk &chunk);
+  Value digits(Value row, const BitPlane &plane, llvm::ArrayRef<Place> places);
+  Value levels(Value codes);
+  Value at(Value pointer, Value bytes);
+  Value load(mlir::Type type, Value pointer, Value bytes);
+  void store(Value value, Value pointer, Value bytes);
+  Value joined(llvm::ArrayRef<Value> parts);
+  Value sumOfLanes(Value vector);
+  Value bytes(int64_t value, Value like);
+  Value reals(double value, mlir::Type like);
+  mlir::VectorType f32s(int64_t lanes) const;
+  Value multiplyAdd(Value a, Value b, Value sum);
+  mlir::OpBuilder &builder() { return math_->builder; }
+  template <typename Op, typename... Operands> Value create(Operands... operands) {
+    return math_->builder.create<Op>(math_->location, operands...);
+  }
+  // In the scratch, behind the codes: scales of x, then what its groups add up to.
+  int64_t scalesAt() const { return (columns_ + 63) / 64 * 64; }
+  int64_t sumsAt() const { return scalesAt() + columns_ / format_->group * 4; }
+
+  IndexMath *math_;
+  const BlockFormat *format_;
+  int64_t columns_, blocks_ = 1;
+  const Intrinsic *products_;
+  BlockCodes codes_;
+  llvm::SmallVector<Chunk> chunks_;
+  llvm::SmallVector<int64_t> order_; // of an element of the strip: its byte among the chunks'
+  int64_t bias_ = 0;                 // of the bytes that are multiplied
+  double unit_ = 1;                  // of their levels
+};
+
+} // namespace tensmith::kernel
