@@ -16,6 +16,7 @@
 #include <deque>
 #include <dlfcn.h>
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace tensmith::client {
@@ -85,7 +86,10 @@ struct Options {
     options.evaluate_by_reference = settings.byReference;
     options.precision = ts_precision(std::ranges::find(kPrecisionNames, settings.precision) -
                                      kPrecisionNames.begin());
+    options.fast_math = settings.fastMath;
+    options.debug_info = settings.debugInfo;
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
+    options.function = settings.function.empty() ? nullptr : settings.function.c_str();
     options.libraries = settings.libraries.c_str();
     options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
@@ -371,9 +375,18 @@ static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress, Pu
   }
 }
 
+/// Options that say how a module is made come too late where it is.
+static void warnOfUnused(const std::string &path, const std::vector<std::string> &options) {
+  if (options.empty())
+    return;
+  warn(fmt::format("{} is a module, which is compiled already: {} {} not heeded; give the model",
+                   path, fmt::join(options, ", "), options.size() > 1 ? "are" : "is"));
+}
+
 Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights,
                      Purpose purpose) {
   if (kindOf(path) == FileKind::Module) {
+    warnOfUnused(path, settings.ofModels);
     loadPlugins(settings.plugins); // whose operators it may leave to their references
     return naming(path, [&] { return load(path, verifyWeights, 0, purpose); });
   }
@@ -455,6 +468,12 @@ std::string formatProgram(const std::string &program, const std::string &name) {
   char *formatted = nullptr;
   detail::check(library().formatProgram(program.data(), program.size(), name.c_str(), &formatted));
   return take(formatted);
+}
+
+std::string describeComprehensions(const std::string &text, const std::string &name) {
+  char *json = nullptr;
+  detail::check(library().describeComprehensions(text.data(), text.size(), name.c_str(), &json));
+  return take(json);
 }
 
 std::string describeCompiler() {

@@ -22,6 +22,7 @@ struct CompilerLibrary {
   decltype(&ts_explain) explain = nullptr;
   decltype(&ts_describe_machine) describeMachine = nullptr;
   decltype(&ts_format_program) formatProgram = nullptr;
+  decltype(&ts_describe_comprehensions) describeComprehensions = nullptr;
   decltype(&ts_measure_machine) measureMachine = nullptr;
   decltype(&ts_describe_compiler) describeCompiler = nullptr;
   decltype(&ts_replace_initialisers) replaceInitialisers = nullptr;
@@ -40,6 +41,7 @@ struct CompilerLibrary {
   decltype(&ts_builder_output) builderOutput = nullptr;
   decltype(&ts_builder_type) builderType = nullptr;
   decltype(&ts_builder_contents) builderContents = nullptr;
+  decltype(&ts_builder_differentiate) builderDifferentiate = nullptr;
   decltype(&ts_builder_text) builderText = nullptr;
   decltype(&ts_builder_compile) builderCompile = nullptr;
   decltype(&ts_builder_compile_bytes) builderCompileBytes = nullptr;

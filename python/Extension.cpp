@@ -344,6 +344,15 @@ std::string describeInterface(const std::string &path, std::optional<nb::bytes> 
   return text;
 }
 
+/// The comprehensions of a text as JSON; `name` stands for a file in messages.
+std::string describeComprehensions(const std::string &text, const std::string &name) {
+  char *json = nullptr;
+  check(compiler().describeComprehensions(text.data(), text.size(), name.c_str(), &json));
+  std::string described(json);
+  ts_string_free(json);
+  return described;
+}
+
 } // namespace
 
 NB_MODULE(_tensmith, m) {
@@ -381,5 +390,6 @@ NB_MODULE(_tensmith, m) {
   m.def("load", &load, nb::arg("source"), nb::arg("threads"), nb::arg("depth"),
         nb::arg("instructions"), nb::arg("bytes") = 0);
   m.def("describe_interface", &describeInterface, nb::arg("path"), nb::arg("bytes").none());
+  m.def("describe_comprehensions", &describeComprehensions);
   m.def("version", [] { return ts_version(); });
 }

@@ -5,6 +5,7 @@
 // size], and the scale is repeated (stride 0) along the second; what remains after the full blocks
 // is a box of its own. A vector of scales has blocks of one element, a scalar one block of all.
 #include "base/Float.h"
+#include "reference/Blocks.h"
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
 
@@ -235,7 +236,9 @@ Outcome evaluateFakeQuantize(const Invocation &invocation) {
 
 constexpr Entry kEntries[] = {{"quantize", evaluateQuantize},
                               {"dequantize", evaluateDequantize},
-                              {"fake_quantize", evaluateFakeQuantize}};
+                              {"fake_quantize", evaluateFakeQuantize},
+                              {"block_values", evaluateBlockValues},
+                              {"block_product", evaluateBlockProduct}};
 
 } // namespace
 

@@ -153,6 +153,7 @@ std::span<const NamedGradientRule> otherGradients() {
   static const NamedGradientRule kRules[] = {
       {"quantize", kNoGradient},
       {"fake_quantize", {straightThrough, nullptr, nullptr, Linear::No, 1}},
+      {"block_values", kOfIntegers},
       {"string_concat", kOfIntegers},
       {"string_split", kOfIntegers},
       {"string_normalize", kOfIntegers},

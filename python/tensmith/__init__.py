@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections.abc
 import fractions
+import importlib
 import json
 import operator
 import os
@@ -29,7 +30,7 @@ from .signatures import Derivative, ModelSource, Path, Shapes
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "__version__"]
+__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "comprehension", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "__version__"]
 __version__: str = _tensmith.version()
 
 
@@ -331,8 +332,12 @@ def _save(path, content):
     _tensmith.write_file(os.fspath(path), content)
 
 
-def grad(model: ModelSource, wrt: str | Sequence[str], of: str, *, cotangent: bool = False, **settings: Any) -> Model:
-    """Compiles a model with the gradients of an output: the outputs "gradient.NAME" come after its own.
+def grad(model: Any, wrt: Any = 0, of: str | None = None, *, cotangent: bool = False, **settings: Any) -> Any:
+    """Of a Python function of tensors: `tensmith.derivatives.grad`, a function that gives gradients by the arguments with the numbers `wrt`.
+
+        slope = ts.grad(lambda x: (x * x).sum())(x)
+
+    Of a model: compiles it with the gradients of an output: the outputs "gradient.NAME" come after its own.
 
     wrt: names of inputs, or of initialisers (parameters), which become inputs; of: the name of the output.
     An output that is no single number takes its cotangent, what each of its elements weighs, as the input
@@ -341,21 +346,55 @@ def grad(model: ModelSource, wrt: str | Sequence[str], of: str, *, cotangent: bo
         step = ts.grad("model.onnx", wrt=["w", "b"], of="loss")
         loss, dw, db = step(x=x, w=w, b=b)
     """
+    if callable(model):
+        return _derivatives().grad(model, wrt, **settings)
+    if of is None:
+        raise Error("a model's gradients are of one of its outputs; name it by `of`")
     return compile(model, derivatives=[("grad", of, wrt, cotangent)], **settings)
 
 
-def jvp(model: ModelSource, wrt: str | Sequence[str], of: str | Sequence[str] = (), **settings: Any) -> Model:
-    """Compiles a model with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
+def _derivatives() -> Any:
+    from . import derivatives
+
+    return derivatives
+
+
+def jvp(model: Any, wrt: Any, of: Any = (), **settings: Any) -> Any:
+    """Of a Python function of tensors, with its arguments and their tangents, two tuples: what it gives, and its derivative along those.
+
+    Of a model: compiles it with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
     outputs "tangent.OUTPUT" of the outputs `of` (all of floats if none) come after the model's own."""
+    if callable(model):
+        return _derivatives().jvp(model, wrt, of, **settings)
     return compile(model, derivatives=[("jvp", of, wrt)], **settings)
 
 
-def hvp(model: ModelSource, wrt: str | Sequence[str], of: str, **settings: Any) -> Model:
-    """Compiles a model with the gradients of an output, and with their derivatives along a direction: the Hessian times
+def hvp(model: Any, wrt: Any, of: Any, **settings: Any) -> Any:
+    """Of a Python function that gives one number, with its arguments and directions, two tuples: its Hessian times those.
+
+    Of a model: compiles it with the gradients of an output, and with their derivatives along a direction: the Hessian times
     the inputs "tangent.NAME", as the outputs "tangent.gradient.NAME"."""
+    if callable(model):
+        return _derivatives().hvp(model, wrt, of, **settings)
     wrt = [wrt] if isinstance(wrt, str) else list(wrt)
     second = ("jvp", [f"gradient.{name}" for name in wrt], wrt)
     return compile(model, derivatives=[("grad", of, wrt), second], **settings)
+
+
+_OF_FUNCTIONS = ("backward", "hessian", "linearize", "record", "value_and_grad", "vjp")
+
+
+def __getattr__(name: str) -> Any:
+    """What needs eager tensors is loaded when it is first used."""
+    if name in _OF_FUNCTIONS:
+        return getattr(_derivatives(), name)
+    if name in ("scan", "vmap"):
+        from .recorded import operators
+
+        return getattr(operators, name)
+    if name in ("nn", "optim"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 
 
 def train_step(
@@ -486,6 +525,20 @@ def from_torch(model: Any, example_inputs: Any = None, **options: Any) -> Any:
     return from_torch(model, example_inputs, **options)
 
 
+def comprehension(text: str, **settings: Any) -> Any:
+    """The tensor comprehensions of a text (docs/comprehensions.md): an object with a function for each `def`, by its name.
+
+        tc = ts.comprehension("def matmul(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }")
+        c = tc.matmul(a, b)              # NumPy arrays, or any that have `__dlpack__`
+
+    A function is compiled when it is first called, for all sizes, and kept in the cache of compiled models. settings: those of
+    `compile`, as threads or cache_dir. Errors name line and column, and what is expected there.
+    """
+    from .comprehensions import Comprehensions
+
+    return Comprehensions(text, settings)
+
+
 def load_plugin(path: Path) -> None:
     """Loads a plug-in, a shared library that adds operators, rewrites, templates or targets to the compiler (docs/plugins.md).
 
@@ -577,3 +630,11 @@ class _Session:
             found = self._find() if self._kept.keep(path, interface) else None
             return found or (_KeptModel(_tensmith.load(path, self._threads, 0, 0), open(path, "rb")), interface)
 
+
+def __getattr__(name: str) -> Any:
+    """`tensmith.language`, opened when it is first asked for: modules run without it."""
+    if name == "language":
+        import importlib
+
+        return importlib.import_module(".language", __name__)
+    raise AttributeError(f"module 'tensmith' has no attribute {name!r}")

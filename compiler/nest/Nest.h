@@ -1,0 +1,199 @@
+// A nest: what a kernel computes, as statements over integer points, without an order of its own.
+//
+// Problem: a template is code for one kind of kernel. Whatever has no template needs a form that
+// says what is computed apart from how, so that the order, the memory and the vectors can be chosen
+// afterwards and the choice can be proved right.
+//
+// Method: a statement has a domain (a conjunction of affine constraints over its iterators and the
+// nest's parameters), writes one element of a tensor for each point of the domain, and computes it
+// by an expression whose loads say their indices. From these come the access relations and the
+// exact dependences (Dependences.h); a schedule (Schedule.h) is an order of all points that keeps
+// them. A sum has a statement for its start and one that adds: `start[i] = 0; add[i, k] += ...`.
+//
+// Invariant: the meaning is that of the statements' points run one by one in the textual order
+// (`Statement::position`). A reduction's points on one element may run in any order among
+// themselves.
+//
+// Sources: P. Feautrier, Dataflow analysis of array and scalar references, 1991; W. Kelly and
+// W. Pugh, A framework for unifying reordering transformations, 1993 (positions);
+// N. Vasilache et al., Tensor Comprehensions, 2018.
+//
+// This header is free of isl and MLIR: front ends build nests by it. All integers are i64.
+#pragma once
+
+#include "base/DataType.h"
+#include "base/Status.h"
+
+#include <concepts>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tensmith::nest {
+
+/// constant + sum of coefficient * name, over iterators and parameters. A name has no coefficient
+/// of zero.
+struct Affine {
+  std::map<std::string, int64_t> terms;
+  int64_t constant = 0;
+
+  Affine() = default;
+  template <std::integral Integer> Affine(Integer constant) : constant(int64_t(constant)) {}
+  Affine(const char *name) : terms{{name, 1}} {}
+  Affine(const std::string &name) : terms{{name, 1}} {}
+
+  bool isConstant() const { return terms.empty(); }
+  int64_t coefficient(const std::string &name) const;
+  bool operator==(const Affine &) const = default;
+};
+Affine operator+(Affine a, const Affine &b);
+Affine operator-(Affine a, const Affine &b);
+Affine operator*(int64_t factor, Affine a);
+/// In isl's notation: "2 * i + N - 1".
+std::string text(const Affine &affine);
+
+/// value >= 0, or value = 0.
+struct Constraint {
+  Affine value;
+  bool isEquality = false;
+
+  bool operator==(const Constraint &) const = default;
+};
+Constraint atLeast(const Affine &a, const Affine &b); // a >= b
+Constraint less(const Affine &a, const Affine &b);    // a < b
+Constraint equal(const Affine &a, const Affine &b);
+/// low <= name < high
+std::vector<Constraint> within(const Affine &name, const Affine &low, const Affine &high);
+std::string text(const Constraint &constraint);
+
+/// A size, or what is not affine in sizes (a product or a quotient of them): the caller computes it
+/// and passes it like a size. It is at least `least` and at most `most`.
+struct Parameter {
+  std::string name;
+  int64_t least = 0;
+  int64_t most = int64_t(1) << 31;
+};
+
+/// Dense and row-major. A local tensor is memory of the kernel: all that is read of it is written
+/// before.
+struct Tensor {
+  enum class Role : uint8_t { Input, Output, Local };
+
+  std::string name;
+  DataType type = DataType::F32;
+  std::vector<Affine> extents; // over parameters; none: a scalar of one element
+  Role role = Role::Input;
+  /// Of a local one: so many first dimensions are iterations that have the memory for themselves,
+  /// one after the other. They are not stored.
+  size_t privateDims = 0;
+};
+
+enum class Operation : uint8_t {
+  Constant, // `number` or `integer`, of any type
+  Index,    // `affine`, an I64
+  Load,     // of `tensor`; operands: an I64 for each dimension, affine where it is an Index, else a
+            // gather; where `guard` is given, one more: the value where the guard doesn't hold
+  // Of operands of one type, which is the result's.
+  Add,
+  Subtract,
+  Multiply,
+  Divide,    // floats; integers round towards zero, as in C
+  Remainder, // of the sign of the dividend, as in C
+  FloorDivide,
+  FloorRemainder,
+  Minimum, // NaN where an operand is NaN
+  Maximum,
+  Power,
+  Negate,
+  Absolute,
+  Exponential,
+  Logarithm,
+  SquareRoot,
+  ReciprocalSquareRoot,
+  Sine,
+  Cosine,
+  Tangent,
+  HyperbolicTangent,
+  ErrorFunction,
+  Floor,
+  Ceiling,
+  RoundEven,
+  // Of operands of one type, to Bool.
+  Less,
+  LessEqual,
+  Equal,
+  NotEqual,
+  // Of Bools.
+  And,
+  Or,
+  Not,
+  Select, // condition, value where true, value where false; both are evaluated
+  Cast,   // between element types; floats to integers round towards zero, and saturate
+};
+
+struct Expression;
+/// Shared and never changed; expressions that are one object are computed once.
+using Expr = std::shared_ptr<const Expression>;
+
+struct Expression {
+  Operation operation = Operation::Constant;
+  DataType type = DataType::F32;
+  std::vector<Expr> operands = {};
+  double number = 0;   // Constant of floats
+  int64_t integer = 0; // Constant of integers and Bool
+  Affine affine = {};  // Index
+  std::string tensor = {};
+  std::vector<Constraint> guard = {}; // Load: it is read only where all of them hold
+};
+
+Expr constant(DataType type, double number); // integers: rounded towards zero
+Expr index(Affine affine);
+Expr load(const Tensor &tensor, std::vector<Expr> indices);
+Expr load(const Tensor &tensor, std::vector<Affine> indices);
+/// The element where all of `guard` holds, else `otherwise`: padding, for instance.
+Expr read(const Tensor &tensor, std::vector<Affine> indices, std::vector<Constraint> guard,
+          Expr otherwise);
+/// Comparisons are Bool, all others of the first operand's type, Select of the second's.
+Expr apply(Operation operation, std::vector<Expr> operands);
+Expr cast(DataType type, Expr value);
+
+/// How a statement's value goes into its element.
+enum class Reduction : uint8_t { None, Add, Multiply, Minimum, Maximum, Or, And };
+
+struct Statement {
+  std::string name;
+  std::vector<std::string> iterators;
+  std::vector<Constraint> domain;
+  std::string tensor; // an output or a local one
+  /// As of a load; what is not affine scatters.
+  std::vector<Expr> indices;
+  Reduction reduction = Reduction::None; // None: the value replaces the element
+  Expr value;                            // of the tensor's type
+  /// Of 2d+1 numbers, those before, between and behind the iterators: statements that share the
+  /// first n share n loops. Empty: the statement stands behind all those before it in the list,
+  /// with loops of its own.
+  std::vector<int64_t> position = {};
+};
+
+struct Nest {
+  std::string name = "nest";
+  std::vector<Parameter> parameters = {};
+  std::vector<Constraint> context = {}; // of parameters alone
+  std::vector<Tensor> tensors = {};     // a kernel's operands: inputs, then outputs, as they stand
+  std::vector<Statement> statements = {};
+
+  const Tensor *tensor(const std::string &name) const;
+  const Statement *statement(const std::string &name) const;
+};
+
+/// Names that are identifiers and occur once, known tensors, ranks, types and iterators, nothing
+/// written that is an input, at most 64 statements of 12 iterators. InvalidArgument names the
+/// statement.
+Status verify(const Nest &nest);
+
+/// For people: one statement a line.
+std::string text(const Nest &nest);
+
+} // namespace tensmith::nest

@@ -1,0 +1,31 @@
+// A scheduled nest as a kernel's module (runtime/KernelAbi.h).
+//
+//   tensmith_kernel(call)           loads operands and parameters, calls the inner function
+//   tensmith_kernel.inner(call, operands..., locals..., parameters...)   the whole nest
+//   tensmith_kernel.bodyN(closure, begin, end)    a parallel loop's iterations: unpacks, and calls
+//   tensmith_kernel.innerN(call, operands..., locals..., variables..., begin, end)
+//
+// The operands are the nest's inputs, then its outputs, in the order of its tensors, and its sizes
+// are the parameters. Local tensors are the thread's scratch memory; those that a parallel loop's
+// iterations have for themselves are asked for by its body. Pointers don't alias one another.
+#pragma once
+
+#include "compiler/kernel/EmittedKernel.h"
+#include "compiler/nest/Schedule.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+namespace tensmith::nest {
+
+struct CodeLimits {
+  size_t accumulators = 64; // that a loop may keep in registers
+};
+
+/// Unsupported where an operation has no code for its type, ResourceExhausted where isl's limit was
+/// reached.
+Result<kernel::EmittedKernel> emitNest(Schedule &schedule, mlir::MLIRContext &context,
+                                       CodeLimits limits = {});
+/// The loops as they are emitted, for people.
+Result<std::string> loopText(Schedule &schedule, CodeLimits limits = {});
+
+} // namespace tensmith::nest

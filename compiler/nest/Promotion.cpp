@@ -1,0 +1,259 @@
+// Which loops keep which elements in registers; see Promotion.h.
+#include "compiler/nest/Promotion.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tensmith::nest {
+
+Affine composed(const Affine &affine, const Statement &statement,
+                const std::vector<Affine> &arguments) {
+  Affine result = affine.constant;
+  for (const auto &[name, factor] : affine.terms) {
+    auto at = std::find(statement.iterators.begin(), statement.iterators.end(), name);
+    result = result + factor * (at == statement.iterators.end()
+                                    ? Affine(name)
+                                    : arguments[size_t(at - statement.iterators.begin())]);
+  }
+  return result;
+}
+
+Place placeOf(const std::string &tensor, const std::vector<Expr> &indices, size_t rank,
+              const Statement &statement, const std::vector<Affine> &arguments) {
+  Place result{tensor, {}};
+  for (size_t dim = 0; dim < rank; ++dim)
+    if (indices[dim]->operation == Operation::Index)
+      result.indices.push_back(composed(indices[dim]->affine, statement, arguments));
+    else
+      result.isAffine = false;
+  if (!result.isAffine)
+    result.indices.clear();
+  return result;
+}
+
+Along alongLanes(const LoopProgram &program, const Place &place, const Lanes &lanes) {
+  if (lanes.variable.empty())
+    return Along::Uniform;
+  if (!place.isAffine)
+    return Along::Scattered;
+  Along result = Along::Uniform;
+  for (size_t dim = 0; dim < place.indices.size(); ++dim) {
+    Affine rest = place.indices[dim];
+    int64_t factor = rest.coefficient(lanes.variable);
+    rest.terms.erase(lanes.variable);
+    bool isLast = dim + 1 == place.indices.size();
+    if (involves(program, rest, lanes.variable) || (factor != 0 && !(isLast && factor == 1)))
+      return Along::Scattered;
+    if (factor == 1)
+      result = Along::Contiguous;
+  }
+  return result;
+}
+
+namespace {
+
+struct Touch {
+  Accumulator place;
+  Along along;
+  bool isWrite;
+  Reduction reduction; // of an accumulating write or its read
+};
+
+/// All that a loop's body touches.
+class Touches {
+public:
+  Touches(const LoopProgram &program, const Nest &nest) : program_(program), nest_(nest) {}
+
+  std::vector<Touch> all;
+  std::set<std::string> variables; // of loops within
+  std::set<std::string> untold;    // tensors touched at places that are not affine
+  bool isPlain = true;             // no parallel loop within
+
+  void add(const Step &step, const Lanes &lanes) {
+    if (step.kind == Step::Kind::Point)
+      return addPoint(step, lanes);
+    bool isLoop = step.kind == Step::Kind::For;
+    bool isVector = isLoop && step.execution == Execution::Vector;
+    isPlain &= !(isLoop && step.execution == Execution::Parallel);
+    if (isLoop && !isVector)
+      variables.insert(step.variable);
+    for (const std::vector<Step> *list : {&step.body, &step.otherwise})
+      for (const Step &each : *list)
+        add(each, isVector ? step.lanes : lanes);
+  }
+
+private:
+  void addPlace(const Place &place, const Lanes &lanes, bool isWrite, Reduction reduction) {
+    if (!place.isAffine) {
+      untold.insert(place.tensor);
+      return;
+    }
+    Along along = alongLanes(program_, place, lanes);
+    Accumulator accumulator{place.tensor, place.indices};
+    if (along != Along::Uniform)
+      accumulator.lanes = lanes;
+    bool isSpread =
+        along == Along::Uniform && !lanes.variable.empty() && reduction != Reduction::None;
+    if (isSpread) {
+      accumulator.lanes = lanes;
+      accumulator.isSpread = true;
+      accumulator.reduction = reduction;
+    }
+    all.push_back({accumulator, along, isWrite, reduction});
+  }
+
+  void addPoint(const Step &step, const Lanes &lanes) {
+    const Statement &statement = *nest_.statement(step.statement);
+    Place target = placeOf(statement.tensor, statement.indices, statement.indices.size(), statement,
+                           step.arguments);
+    addPlace(target, lanes, true, statement.reduction);
+    std::vector<const Expression *> waiting{statement.value.get()};
+    for (const Expr &each : statement.indices)
+      waiting.push_back(each.get());
+    std::set<const Expression *> seen;
+    while (!waiting.empty()) {
+      const Expression *e = waiting.back();
+      waiting.pop_back();
+      if (!seen.insert(e).second)
+        continue;
+      for (const Expr &operand : e->operands)
+        waiting.push_back(operand.get());
+      if (e->operation != Operation::Load)
+        continue;
+      size_t rank = e->operands.size() - (e->guard.empty() ? 0 : 1);
+      if (!e->guard.empty()) // it may be outside, where it isn't read
+        untold.insert(e->tensor);
+      addPlace(placeOf(e->tensor, e->operands, rank, statement, step.arguments), lanes, false,
+               Reduction::None);
+    }
+  }
+
+  const LoopProgram &program_;
+  const Nest &nest_;
+};
+
+/// Whether two places that are not equal have no element in common.
+bool areApart(const Accumulator &a, const Accumulator &b) {
+  for (size_t dim = 0; dim < a.indices.size(); ++dim) {
+    auto split = [&](const Accumulator &of, int64_t &width) {
+      Affine rest = of.indices[dim];
+      if (!of.isSpread && rest.coefficient(of.lanes.variable)) {
+        width = of.lanes.count;
+        rest = rest + of.lanes.least;
+        rest.terms.erase(of.lanes.variable);
+      }
+      return rest;
+    };
+    int64_t widthA = 1, widthB = 1;
+    Affine first = split(a, widthA), second = split(b, widthB);
+    Affine difference = second - first;
+    if (difference.isConstant() &&
+        (difference.constant >= widthA || -difference.constant >= widthB))
+      return true;
+  }
+  return false;
+}
+
+/// The same place, be it in another copy of the vector loop.
+bool isSame(const Accumulator &a, const Accumulator &b) {
+  if (a.tensor != b.tensor || a.isSpread != b.isSpread || a.reduction != b.reduction ||
+      a.lanes.variable.empty() != b.lanes.variable.empty())
+    return false;
+  Accumulator other = b;
+  for (Affine &each : other.indices)
+    if (int64_t factor = each.coefficient(b.lanes.variable)) {
+      each.terms.erase(b.lanes.variable);
+      each = each + factor * Affine(a.lanes.variable);
+    }
+  other.lanes.variable = a.lanes.variable;
+  return a.indices == other.indices && a.lanes == other.lanes;
+}
+
+bool dependsOn(const LoopProgram &program, const Accumulator &place,
+               const std::set<std::string> &variables) {
+  auto any = [&](const std::vector<Affine> &all) {
+    return std::any_of(all.begin(), all.end(), [&](const Affine &each) {
+      return std::any_of(variables.begin(), variables.end(), [&](const std::string &variable) {
+        return involves(program, each, variable);
+      });
+    });
+  };
+  return any(place.indices) || any(place.lanes.lower) || any(place.lanes.upper);
+}
+
+/// The tensor's places, if all of them can be in registers; else none.
+std::vector<Accumulator> accumulatorsOf(const LoopProgram &program, const Touches &touches,
+                                        const std::string &tensor) {
+  std::vector<Accumulator> result;
+  for (const Touch &each : touches.all) {
+    if (each.place.tensor != tensor)
+      continue;
+    bool isMixed = each.along == Along::Uniform && each.isWrite && !each.place.isSpread &&
+                   !each.place.lanes.variable.empty();
+    if (each.along == Along::Scattered || isMixed ||
+        dependsOn(program, each.place, touches.variables))
+      return {};
+    bool isKnown = false;
+    for (const Accumulator &other : result) {
+      isKnown |= isSame(each.place, other);
+      if (!isSame(each.place, other) && !areApart(each.place, other))
+        return {};
+    }
+    if (!isKnown)
+      result.push_back(each.place);
+  }
+  return result;
+}
+
+class Promoter {
+public:
+  Promoter(LoopProgram &program, const Nest &nest, size_t most)
+      : program_(program), nest_(nest), most_(most) {}
+
+  void promote(Step &step, const Lanes &lanes) {
+    bool isLoop = step.kind == Step::Kind::For;
+    bool isVector = isLoop && step.execution == Execution::Vector && lanes.variable.empty();
+    if (isLoop && !isVector && step.execution != Execution::Parallel && promoteLoop(step, lanes))
+      return;
+    for (std::vector<Step> *list : {&step.body, &step.otherwise})
+      for (Step &each : *list)
+        promote(each, isVector ? step.lanes : lanes);
+  }
+
+private:
+  bool promoteLoop(Step &loop, const Lanes &lanes) {
+    Touches touches(program_, nest_);
+    touches.variables.insert(loop.variable);
+    for (const Step &each : loop.body)
+      touches.add(each, lanes);
+    if (!touches.isPlain)
+      return false;
+    std::set<std::string> written;
+    for (const Touch &each : touches.all)
+      if (each.isWrite)
+        written.insert(each.place.tensor);
+    std::vector<Accumulator> all;
+    for (const std::string &tensor : written) {
+      if (touches.untold.count(tensor))
+        continue;
+      std::vector<Accumulator> own = accumulatorsOf(program_, touches, tensor);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    if (all.empty() || all.size() > most_)
+      return false;
+    loop.accumulators = std::move(all);
+    return true;
+  }
+
+  LoopProgram &program_;
+  const Nest &nest_;
+  size_t most_;
+};
+
+} // namespace
+
+void promoteAccumulators(LoopProgram &program, const Nest &nest, size_t most) {
+  Promoter(program, nest, most).promote(program.root, {});
+}
+
+} // namespace tensmith::nest

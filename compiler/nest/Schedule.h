@@ -1,0 +1,93 @@
+// A nest in an order: primitives change the order and can't change the results.
+//
+// Problem: who writes a schedule, a person or a search, must not have to prove it right.
+// Method: each primitive changes a copy of the schedule tree (ScheduleTree.h), or the nest and the
+// tree together (Placement.h), and every dependence is checked against the new order. What breaks
+// one is refused with the dependence, two points and the loops' names, and nothing is changed.
+// Invariant: the tree runs every point of the nest once, in an order that keeps all dependences;
+// loops that are parallel or of vectors carry none.
+//
+// Schedule text, one primitive a line, `#` begins a comment:
+//
+//   split i 6 -> i0 i1          points i = 6 * i0 + i1
+//   tile i j by 32 64 -> i0 j0 i1 j1
+//   fuse i j -> f               of two loops, one in the other
+//   reorder i0 j0 k i1 j1       of loops that stand in one another
+//   skew x by 1 t               x becomes x + 1 * t
+//   parallel i0
+//   vectorize j1 16             cut by 16 if there are more
+//   unroll i1
+//   fuse_at start j0            the statement's points run in the first iteration of the loops down
+//                               to j0 that needs them, or the last that they need
+//   affine maximal              the order that isl's scheduler finds, statements in common loops
+//                               as far as possible; or `affine minimal`, each in its own
+//   default 16                  an order by estimate, of vectors of so many lanes
+//
+// Sources: J. Ragan-Kelley et al., Halide, PLDI 2013; T. Chen et al., TVM, OSDI 2018.
+#pragma once
+
+#include "compiler/nest/Nest.h"
+
+#include <string_view>
+
+namespace tensmith::nest {
+
+struct ScheduleState;
+
+/// Which statements the affine scheduler puts into common loops.
+enum class Fusion : uint8_t { Minimal, Maximal };
+
+class Schedule {
+public:
+  /// The textual order. InvalidArgument where the nest is none, or may touch elements outside of
+  /// its tensors; ResourceExhausted where isl's limit of operations was reached.
+  static Result<Schedule> of(Nest nest);
+  Schedule(Schedule &&) noexcept;
+  Schedule &operator=(Schedule &&) noexcept;
+  ~Schedule();
+  Schedule copy() const;
+
+  /// With what primitives added: statements that copy, local tensors.
+  const Nest &nest() const;
+  /// A summary for people: the loops, indented, and statements.
+  std::string outline() const;
+  /// The schedule tree, as isl's YAML; and the one of such a text, if it is legal.
+  std::string tree() const;
+  Status setTree(const std::string &text);
+  /// "the flow of 'C' from 'add' to 'relu': { add[i, k] -> relu[i'] : ... }", a line each.
+  std::string dependences() const;
+
+  /// Schedule text. The first line that is refused ends it, with its number in the message; those
+  /// before it count.
+  Status apply(std::string_view text);
+
+  Status split(const std::string &loop, int64_t factor, const std::string &outer,
+               const std::string &inner);
+  Status tile(const std::vector<std::string> &loops, const std::vector<int64_t> &factors,
+              const std::vector<std::string> &names);
+  Status fuse(const std::string &outer, const std::string &inner, const std::string &name);
+  Status reorder(const std::vector<std::string> &loops);
+  Status skew(const std::string &loop, int64_t factor, const std::string &by);
+  Status parallel(const std::string &loop);
+  /// lanes 0: all points of the loop, whose number must be known, and at most 64.
+  Status vectorize(const std::string &loop, int64_t lanes = 0);
+  Status unroll(const std::string &loop);
+  /// The statement stands in the loop from now on, in front of what is there or behind it.
+  Status fuseAt(const std::string &statement, const std::string &loop);
+  /// Loops are c0, c1, ... then, from outside in. Where isl takes too long the order stays as it
+  /// was, and the status is ResourceExhausted.
+  Status affine(Fusion fusion);
+  /// Register tiles for reductions, vectors along contiguous results, parallel outer loops: what is
+  /// legal of them. Never fails for a legal schedule; the order before counts for nothing but as
+  /// the start.
+  Status byEstimate(int64_t lanes, int64_t registers = 16);
+
+  ScheduleState &state() { return *state_; }
+  const ScheduleState &state() const { return *state_; }
+
+private:
+  explicit Schedule(std::unique_ptr<ScheduleState> state);
+  std::unique_ptr<ScheduleState> state_;
+};
+
+} // namespace tensmith::nest

@@ -1,0 +1,44 @@
+// What a schedule is made of, for the files of this folder.
+#pragma once
+
+#include "compiler/nest/Dependences.h"
+#include "compiler/nest/Schedule.h"
+
+namespace tensmith::nest {
+
+struct ScheduleState {
+  std::shared_ptr<IslContext> isl;
+  Nest nest;
+  std::unique_ptr<Relations> relations;
+  Node tree;
+  std::vector<Dependence> dependences;
+  Unchecked unchecked = {}; // by tests
+
+  /// Of the tree as it stands: after the nest has changed.
+  void renew();
+};
+
+/// Operations of isl for one primitive or one walk: a few seconds.
+inline constexpr unsigned long kMostOperations = 20'000'000;
+
+/// Changes a copy of the tree; returns why it can't be, or nothing.
+using TreeChange = std::function<std::string(Node &tree)>;
+/// Makes the change, if the result is legal.
+Status changeTree(ScheduleState &state, const std::string &primitive, const TreeChange &change);
+/// Runs what uses isl: its exceptions become ResourceExhausted or Internal.
+Status guarded(ScheduleState &state, const std::string &what, const std::function<Status()> &run);
+
+/// Loops from the root to the one of that name, itself included; empty: there is none.
+std::vector<Node *> loopsTo(Node &root, const std::string &loop);
+/// "there is no loop 'x'; there are i, j, k"
+std::string noLoop(const Node &tree, const std::string &name);
+/// Of a loop's values the least and the greatest, where they are known.
+struct Extent {
+  std::optional<int64_t> least, most;
+  std::optional<int64_t> points() const {
+    return least && most ? std::optional(*most - *least + 1) : std::nullopt;
+  }
+};
+Extent extentOf(const Node &loop, const Relations &relations);
+
+} // namespace tensmith::nest
