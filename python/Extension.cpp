@@ -33,13 +33,17 @@ const char *codeName(int code) {
   return size_t(code) < std::size(kNames) ? kNames[code] : "internal";
 }
 
-/// As tensmith.Error, whose `code` says what kind of failure it is.
+/// As tensmith.Error, whose `code` says what kind of failure it is. Names of models, which messages
+/// hold, need not be UTF-8.
 void raise(const std::exception_ptr &thrown, void *type) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error &error) {
     nb::handle errorType(static_cast<PyObject *>(type));
-    nb::object instance = errorType(error.what());
+    std::string_view what = error.what();
+    nb::object message =
+        nb::steal(PyUnicode_DecodeUTF8(what.data(), Py_ssize_t(what.size()), "replace"));
+    nb::object instance = errorType(message);
     instance.attr("code") = codeName(error.code);
     PyErr_SetObject(errorType.ptr(), instance.ptr());
   }

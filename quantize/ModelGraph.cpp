@@ -50,6 +50,10 @@ Result<ModelGraph> ModelGraph::parse(const std::string &bytes) {
     return unsupported("is of opset " + std::to_string(opset) + "; quantisation needs " +
                        std::to_string(kLeastOpset) +
                        " or later: export it anew, or convert it with onnx.version_converter");
+  for (const onnx::NodeProto &node : model.graph().node())
+    if (node.output_size() == 0)
+      return Status(StatusCode::InvalidModel,
+                    "node '" + node.name() + "' (" + node.op_type() + ") has no output");
   model.index();
   return model;
 }

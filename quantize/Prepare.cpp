@@ -85,7 +85,8 @@ void foldNormalisations(ModelGraph &model) {
     if (producer < 0 || !model.hasOneReader(norm.input(0)))
       continue;
     onnx::NodeProto &conv = *graph.mutable_node(producer);
-    if (conv.op_type() == "Conv" && isStandard(conv) && fold(model, conv, norm))
+    bool isConv = conv.op_type() == "Conv" && isStandard(conv) && conv.input_size() >= 2;
+    if (isConv && fold(model, conv, norm))
       folded.insert(i);
   }
   model.eraseNodes(folded);

@@ -329,7 +329,9 @@ private:
         return found.status();
       quality = std::move(*found);
     }
-    result.report = report(quality ? &*quality : nullptr).dump();
+    // Names need not be UTF-8.
+    result.report = report(quality ? &*quality : nullptr)
+                        .dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
     return result;
   }
 

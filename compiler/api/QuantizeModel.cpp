@@ -118,8 +118,9 @@ public:
     if (std::string_view(path_).ends_with(".tsm"))
       return exported();
     auto bytes = replaceInitialisers(path_, {});
-    if (!bytes.ok())
-      return bytes;
+    Status status = bytes.ok() ? check() : bytes.status();
+    if (!status.ok())
+      return status;
     auto parsed = quantize::ModelGraph::parse(*bytes);
     if (parsed.ok())
       return bytes;
@@ -137,6 +138,14 @@ private:
   void warn(const std::string &message) const {
     if (options_.warn)
       options_.warn(options_.warn_context, message.c_str());
+  }
+
+  /// That the model is one that can be compiled, before its nodes are looked at one by one.
+  Status check() const {
+    char *description = nullptr;
+    Status status = taken(ts_describe_model(path_, &options_, &description));
+    ts_bytes_free(description);
+    return status;
   }
 
   Result<std::string> exported() const {

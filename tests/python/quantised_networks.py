@@ -45,11 +45,11 @@ def cnn(random):
     return _model(nodes, [image], weights, {"scores": ["batch", CLASSES]})
 
 
-def images(random, count):
+def images(random, count, noise=0.5):
     """A pattern of 4x4 that tells the class, somewhere, in noise."""
     patterns = numpy.sign(numpy.random.default_rng(99).standard_normal((CLASSES, 4, 4))) * 1.5
     labels = random.integers(0, CLASSES, count)
-    x = random.standard_normal((count, 1, 12, 12)).astype(numpy.float32) * 0.5
+    x = random.standard_normal((count, 1, 12, 12)).astype(numpy.float32) * numpy.float32(noise)
     for sample, label in zip(x, labels):
         row, column = random.integers(0, 9, 2)
         sample[0, row : row + 4, column : column + 4] += patterns[label]

@@ -355,6 +355,30 @@ def test_samples_are_refused_in_words(ts, cnn, tmp_path):
     ts.quantize(path, tmp_path / "q.onnx", {"image": bad})  # what is not finite has no code
 
 
+# Breaks if a model that is none, or is damaged, ends in anything but words.
+def test_models_are_refused_in_words(ts, cnn, tmp_path):
+    path, samples, _, _ = cnn
+    good = path.read_bytes()
+    random = numpy.random.default_rng(5)
+    for i in range(40):
+        bad = bytearray(good[: random.integers(len(good))] if i % 4 == 0 else good)
+        for place in random.integers(0, max(len(bad), 1), 3):
+            bad[place : place + 1] = bytes([random.integers(256)])
+        (tmp_path / "bad.onnx").write_bytes(bad)
+        try:
+            ts.quantize(tmp_path / "bad.onnx", tmp_path / "q.onnx", weights=8, activations="float")
+        except ts.Error as error:
+            assert "bad.onnx" in str(error)
+    # A name that is no text: in the report, and in a message.
+    (tmp_path / "bad.onnx").write_bytes(good.replace(b"depthwise", b"depth\xc5ise"))
+    ts.quantize(tmp_path / "bad.onnx", tmp_path / "q.onnx", activations="float")
+    with pytest.raises(ts.Error, match="fits no layer"):
+        ts.quantize(tmp_path / "bad.onnx", tmp_path / "q.onnx", activations="float", keep="nobody")
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(ts.Error, match="bad.onnx"):
+        ts.quantize(tmp_path / "bad.onnx", tmp_path / "q.onnx", samples)
+
+
 # ---- The command ----
 
 
@@ -375,4 +399,4 @@ def test_the_command(cnn, tmp_path):
     assert "int4 per 32" in run("--weights", "4", "--per", "32", "--activations", "float")
     assert (tmp_path / "cnn.quantized.onnx").exists()
     assert "samples are missing" in run(status=1)
-    assert "is the model itself" in run("-o", str(path), "--data", "samples.npz", status=2) or True
+    assert "is the model itself" in run("-o", str(path), "--data", "samples.npz", status=1)

@@ -181,8 +181,9 @@ void addQuantize(CLI::App &app, Action &chosen) {
       ->add_option("--rules", settings->rules,
                    "Settings and rules for single nodes (docs/quantisation.md)")
       ->type_name("FILE.toml");
-  command->add_option("--keep", settings->keep, "Nodes that stay in float, with * for anything")
-      ->type_name("NODE");
+  command->add_option("--keep", settings->keep, "Nodes that stay in float, with * for anything (repeatable)")
+      ->type_name("NODE")
+      ->allow_extra_args(false);
   addMethods(*command, *settings);
   auto *budget = command->add_option_group("Accuracy");
   budget->add_flag("--sensitivity", settings->sensitivity,
