@@ -119,7 +119,6 @@ public:
   void keepWithResults() { keptByResults_ = true; }
   bool isReleased() const { return isReleased_; }
   void release();
-  const Value &value(Number number) const { return values_[size_t(number)]; }
 
 private:
   struct Step {

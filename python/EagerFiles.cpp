@@ -9,16 +9,16 @@
 namespace tensmith::python {
 
 void bindFiles(nb::module_ &m) {
-  m.def("write_safetensors",
-        [](const std::string &path, const std::vector<std::pair<std::string, Tensor *>> &named) {
-          std::vector<train::NamedTensor> tensors;
-          for (const auto &[name, tensor] : named) {
-            waitFor(tensor->array);
-            Array row = take(eager::dense(tensor->array));
-            tensors.push_back({name, HostTensor(row.type(), row.shape(), row.data(), row.storage())});
-          }
-          train::writeSafetensors(path, tensors, {});
-        });
+  m.def("write_safetensors", [](const std::string &path,
+                                const std::vector<std::pair<std::string, Tensor *>> &named) {
+    std::vector<train::NamedTensor> tensors;
+    for (const auto &[name, tensor] : named) {
+      waitFor(tensor->array);
+      Array row = take(eager::dense(tensor->array));
+      tensors.push_back({name, HostTensor(row.type(), row.shape(), row.data(), row.storage())});
+    }
+    train::writeSafetensors(path, tensors, {});
+  });
   m.def("read_safetensors", [](const std::string &path) {
     train::Safetensors file = train::readSafetensors(path);
     nb::list named;

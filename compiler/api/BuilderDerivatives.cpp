@@ -174,6 +174,9 @@ Result<std::vector<ts_value>> ModelBuilder::differentiate(bool isForward,
   derivative.withRespectTo = numbered("x", by->size());
   derivative.takesCotangent = !isForward && changes[0];
   Status status = autodiff::differentiate(between.function, derivative);
+  StringRef words = status.message();
+  if (words.consume_front("loc(unknown): ")) // of an operator that was given no place
+    status = Status(status.code(), words.str());
   auto made = status.ok() ? inlined(between.function, between.arguments, changes, of->size())
                           : Result<std::vector<ts_value>>(status);
   between.function.erase();

@@ -1,4 +1,4 @@
-"""`tensmith.nn`, `tensmith.optim`, `scan` and `vmap` against closed forms; tests/torch/test_eager_modules.py holds them against PyTorch.
+"""`tensmith.nn`, `tensmith.optim`, `scan` and `vmap` against closed forms; tests/torch/test_modules_beside_torch.py holds them against PyTorch.
 
 Programs are evaluated here, not compiled: what a module computes is the same.
 """

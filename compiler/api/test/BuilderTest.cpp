@@ -262,6 +262,33 @@ TEST_F(BuilderTest, RegionsChooseAndRepeat) {
   ts_tensor_free(trips);
 }
 
+/// By a value in the middle, of a derivative, and by the constants that rules look for.
+TEST_F(BuilderTest, DifferentiatesValues) {
+  ts_value x = input("x", TS_F32, {"n"});
+  ts_value square = op("mul", {x, x});
+  ts_value cube = op("mul", {square, x});
+  ts_value slopes[2], bend, along;
+  ts_value by[] = {x, square}, of[] = {cube};
+  ASSERT_EQ(textOf(ts_builder_differentiate(builder, TS_GRADIENT, of, 1, by, 2, &square, slopes)),
+            "");
+  ASSERT_EQ(textOf(ts_builder_differentiate(builder, TS_GRADIENT, slopes, 1, by + 1, 1, &x, &bend)),
+            "");
+  ASSERT_EQ(textOf(ts_builder_differentiate(builder, TS_TANGENT, of, 1, by, 1, &x, &along)), "");
+  EXPECT_EQ(type(bend), "f32 n");
+  ts_value sum = op("add", {op("add", {slopes[0], bend}), along}); // x^4 + 2 x^3 + 3 x^3
+  ts_value twice[] = {x, x};
+  EXPECT_HAS(textOf(ts_builder_differentiate(builder, TS_GRADIENT, of, 1, twice, 2, &x, slopes)),
+             "a value is named twice");
+  ts_value code = op("bit_cast", {x}, {element("to", TS_I32)});
+  ts_value back = op("bit_cast", {code}, {element("to", TS_F32)});
+  EXPECT_HAS(textOf(ts_builder_differentiate(builder, TS_GRADIENT, &back, 1, &x, 1, &x, slopes)),
+             "'bit_cast' has no derivative");
+  EXPECT_HAS(textOf(ts_builder_differentiate(builder, 7, of, 1, by, 1, &x, slopes)),
+             "no kind of derivative 7");
+  ASSERT_EQ(textOf(ts_builder_output(builder, "y", sum)), "");
+  EXPECT_EQ(run({1, 2}, {2}), (std::vector<float>{6, 56}));
+}
+
 TEST_F(BuilderTest, TellsWhatIsWrongAndWhere) {
   ts_value x = input("x", TS_F32, {"batch", "4"}), w = input("w", TS_F32, {"3", "4"});
   std::vector<int64_t> list{1};
