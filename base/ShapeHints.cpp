@@ -11,7 +11,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-bool fits(std::span<const int64_t> expected, const Sizes &given) {
+bool fits(std::span<const int64_t> expected, std::span<const int64_t> given) {
   return std::ranges::equal(expected, given,
                             [](int64_t size, int64_t other) { return size < 0 || size == other; });
 }
@@ -38,7 +38,7 @@ std::string otherRank(std::span<const int64_t> expected, std::span<const int64_t
 
 std::string transposition(std::span<const int64_t> expected, std::span<const int64_t> given) {
   size_t rank = given.size();
-  if (rank < 2)
+  if (rank < 2 || fits(expected, given)) // of open sizes, others than these are wrong
     return "";
   size_t channels = rank > 3 ? 1 : 0;
   Sizes first = moved(given, rank - 1, channels), last = moved(given, channels, rank - 1);

@@ -1,6 +1,8 @@
 // Entries as files; see Store.h.
 #include "cache/Store.h"
 
+#include "base/ByteCount.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -123,9 +125,7 @@ std::string defaultFolder() {
 int64_t defaultLimit() {
   constexpr int64_t kDefault = int64_t(8) << 30;
   const char *given = std::getenv("TENSMITH_CACHE_LIMIT");
-  char *end = nullptr;
-  long long bytes = given && *given ? std::strtoll(given, &end, 10) : -1;
-  return bytes >= 0 && *end == 0 ? int64_t(bytes) : kDefault;
+  return given && *given ? parseByteCount(given).value_or(kNoLimit) : kDefault;
 }
 
 std::optional<Hash128> hashFile(int descriptor, std::optional<uint64_t> bytes) {
@@ -169,6 +169,8 @@ void Store::warnOnce(const std::string &what) {
 }
 
 std::string Store::refusal() {
+  if (limit_ < 0)
+    return "TENSMITH_CACHE_LIMIT is no number of bytes; set it to one, as 500MB or 2GiB";
   struct stat status;
   if (folder_.empty() || ::stat(folder_.c_str(), &status) != 0)
     return {};

@@ -29,7 +29,9 @@ namespace tensmith::cache {
 /// none of the variables is set or TENSMITH_CACHE is set to nothing.
 std::string defaultFolder();
 
-/// `$TENSMITH_CACHE_LIMIT`, a number of bytes, or 8 GiB.
+/// Of a setting that is no number of bytes: then nothing is kept.
+inline constexpr int64_t kNoLimit = -1;
+/// `$TENSMITH_CACHE_LIMIT`, bytes as 500MB or 2GiB, or 8 GiB.
 int64_t defaultLimit();
 
 enum class Kind : uint8_t {

@@ -16,6 +16,7 @@
 #include <deque>
 #include <dlfcn.h>
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace tensmith::client {
@@ -36,11 +37,26 @@ std::string defaultReproducer() {
   return std::filesystem::temp_directory_path(none) / name;
 }
 
+/// The arrays of an .npz file by name. `use`: what strings can't be, for the message.
+std::map<std::string, Tensor> tensorsOf(const std::string &path, const std::string &use) {
+  std::map<std::string, Tensor> tensors;
+  Npz archive(path);
+  for (const std::string &name : archive.names()) {
+    HostTensor array = readNpy(archive.read(name), path + ": '" + name + "'");
+    if (array.type() == DataType::String)
+      fail(path, "'" + name + "' holds strings, which can't be " + use);
+    Tensor tensor(ts_type(array.type()), array.shape());
+    if (array.bytes())
+      std::memcpy(tensor.data(), array.data(), size_t(array.bytes()));
+    tensors.emplace(name, std::move(tensor));
+  }
+  return tensors;
+}
+
 /// The API's options, and the pointers that they hold.
 struct Options {
   std::vector<const char *> shapes, keep, overridable, calibrated;
-  std::vector<std::string> calibratedNames;
-  std::vector<Tensor> calibration;
+  std::map<std::string, Tensor> calibration;
   std::vector<ts_tensor *> calibrationHandles;
   std::string reproducer;
   ts_compile_options options;
@@ -70,7 +86,10 @@ struct Options {
     options.evaluate_by_reference = settings.byReference;
     options.precision = ts_precision(std::ranges::find(kPrecisionNames, settings.precision) -
                                      kPrecisionNames.begin());
+    options.fast_math = settings.fastMath;
+    options.debug_info = settings.debugInfo;
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
+    options.function = settings.function.empty() ? nullptr : settings.function.c_str();
     options.libraries = settings.libraries.c_str();
     options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
@@ -100,15 +119,8 @@ private:
     options.calibration = what == "random" ? TS_CALIBRATE_RANDOM : TS_CALIBRATE_GIVEN;
     if (options.calibration == TS_CALIBRATE_RANDOM)
       return;
-    Npz archive(what);
-    calibratedNames = archive.names();
-    for (const std::string &name : calibratedNames) {
-      HostTensor array = readNpy(archive.read(name), what + ": '" + name + "'");
-      if (array.type() == DataType::String)
-        fail(what, "'" + name + "' holds strings, which can't be calibrated with");
-      Tensor &tensor = calibration.emplace_back(ts_type(array.type()), array.shape());
-      if (array.bytes())
-        std::memcpy(tensor.data(), array.data(), size_t(array.bytes()));
+    calibration = tensorsOf(what, "calibrated with");
+    for (const auto &[name, tensor] : calibration) {
       calibrated.push_back(name.c_str());
       calibrationHandles.push_back(tensor.handle());
     }
@@ -318,6 +330,30 @@ Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
   return takeBytes(bytes, size);
 }
 
+QuantizedModel quantizeModel(const std::string &model, const Json &settings,
+                             const std::string &samples, const CompileSettings &compile) {
+  std::map<std::string, Tensor> arrays;
+  if (!samples.empty())
+    arrays = tensorsOf(samples, "quantised by");
+  if (!samples.empty() && arrays.empty())
+    fail(samples, "has no arrays to quantise by");
+  Progress progress("quantising " + model, compile.progress);
+  Options options(compile, progress);
+  NamedTensors given(arrays);
+  void *bytes = nullptr;
+  size_t size = 0;
+  char *report = nullptr;
+  std::string text = settings.dump();
+  naming(model, [&] {
+    detail::check(library().quantizeModel(model.c_str(), text.c_str(), &options.options,
+                                          given.names.data(), given.tensors.data(),
+                                          given.names.size(), &bytes, &size, &report));
+  });
+  QuantizedModel result{takeBytes(bytes, size), {}};
+  result.report = parseJson(take(report), "the report");
+  return result;
+}
+
 static Module load(const std::string &path, bool verifyWeights, uint64_t bytes, Purpose purpose) {
   return purpose == Purpose::Run ? Module::load(path, verifyWeights, bytes)
                                  : Module::loadDescribed(path, verifyWeights, bytes);
@@ -339,9 +375,18 @@ static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress, Pu
   }
 }
 
+/// Options that say how a module is made come too late where it is.
+static void warnOfUnused(const std::string &path, const std::vector<std::string> &options) {
+  if (options.empty())
+    return;
+  warn(fmt::format("{} is a module, which is compiled already: {} {} not heeded; give the model",
+                   path, fmt::join(options, ", "), options.size() > 1 ? "are" : "is"));
+}
+
 Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights,
                      Purpose purpose) {
   if (kindOf(path) == FileKind::Module) {
+    warnOfUnused(path, settings.ofModels);
     loadPlugins(settings.plugins); // whose operators it may leave to their references
     return naming(path, [&] { return load(path, verifyWeights, 0, purpose); });
   }
@@ -423,6 +468,12 @@ std::string formatProgram(const std::string &program, const std::string &name) {
   char *formatted = nullptr;
   detail::check(library().formatProgram(program.data(), program.size(), name.c_str(), &formatted));
   return take(formatted);
+}
+
+std::string describeComprehensions(const std::string &text, const std::string &name) {
+  char *json = nullptr;
+  detail::check(library().describeComprehensions(text.data(), text.size(), name.c_str(), &json));
+  return take(json);
 }
 
 std::string describeCompiler() {

@@ -34,7 +34,9 @@ struct CompileSettings {
   std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";
+  bool fastMath = false, debugInfo = true;
   std::string schedules; // a file; empty: none
+  std::string function;  // of a text of comprehensions; empty: its only one
   std::string libraries = "generated";
   int threads = 0;
   int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
@@ -51,6 +53,7 @@ struct CompileSettings {
   std::vector<std::string> overridable; // initialisers that become inputs
   std::vector<std::string> plugins;     // paths of shared libraries
   bool progress = true;                 // on stderr
+  std::vector<std::string> ofModels;    // options that were given, and that modules can't follow
 };
 
 /// The options that ts_compile_options_init sets, without the library that has it.
@@ -58,6 +61,7 @@ inline ts_compile_options defaultOptions() {
   ts_compile_options options{};
   options.size = sizeof options;
   options.optimization = 1;
+  options.debug_info = 1;
   const char *checks = std::getenv("TENSMITH_CHECK_BOUNDS");
   options.check_bounds = checks && *checks == '1';
   return options;
@@ -111,6 +115,15 @@ Bytes replaceInitialisers(const std::string &model, const std::map<std::string, 
 Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
                  const std::map<std::string, Tensor> &values = {}, std::string *refused = nullptr);
 
+struct QuantizedModel {
+  Bytes model; // ONNX
+  Json report;
+};
+/// The model with layers in few bits (ts_quantize_model). `samples`: the arrays of an .npz file;
+/// empty: none.
+QuantizedModel quantizeModel(const std::string &model, const Json &settings,
+                             const std::string &samples, const CompileSettings &compile);
+
 using Observer =
     std::function<void(const std::string &name, const std::string &source, const Tensor &tensor)>;
 /// The model's first `outputs` outputs by the reference evaluator; each output and kept tensor goes
@@ -133,7 +146,9 @@ std::string describeCompiler();
 std::string compilerPath();
 /// The program of the language in its one layout; `name` stands for the file in messages.
 std::string formatProgram(const std::string &program, const std::string &name);
-/// The same with its limits, which are measured unless they were before; `again`: in any case.
+/// The comprehensions of a text as JSON (ts_describe_comprehensions).
+std::string describeComprehensions(const std::string &text, const std::string &name);
+/// The machine with its limits, which are measured unless they were before; `again`: in any case.
 std::string measureMachine(bool again);
 
 } // namespace tensmith::client

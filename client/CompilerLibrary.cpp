@@ -34,10 +34,12 @@ CompilerLibrary open() {
   find(handle, "ts_explain", library.explain, failure);
   find(handle, "ts_describe_machine", library.describeMachine, failure);
   find(handle, "ts_format_program", library.formatProgram, failure);
+  find(handle, "ts_describe_comprehensions", library.describeComprehensions, failure);
   find(handle, "ts_measure_machine", library.measureMachine, failure);
   find(handle, "ts_describe_compiler", library.describeCompiler, failure);
   find(handle, "ts_replace_initialisers", library.replaceInitialisers, failure);
   find(handle, "ts_export_onnx", library.exportOnnx, failure);
+  find(handle, "ts_quantize_model", library.quantizeModel, failure);
   find(handle, "ts_bytes_free", library.freeBytes, failure);
   find(handle, "ts_describe_interface", library.describeInterface, failure);
   find(handle, "ts_builder_create", library.builderCreate, failure);
@@ -51,6 +53,7 @@ CompilerLibrary open() {
   find(handle, "ts_builder_output", library.builderOutput, failure);
   find(handle, "ts_builder_type", library.builderType, failure);
   find(handle, "ts_builder_contents", library.builderContents, failure);
+  find(handle, "ts_builder_differentiate", library.builderDifferentiate, failure);
   find(handle, "ts_builder_text", library.builderText, failure);
   find(handle, "ts_builder_compile", library.builderCompile, failure);
   find(handle, "ts_builder_compile_bytes", library.builderCompileBytes, failure);

@@ -22,10 +22,12 @@ struct CompilerLibrary {
   decltype(&ts_explain) explain = nullptr;
   decltype(&ts_describe_machine) describeMachine = nullptr;
   decltype(&ts_format_program) formatProgram = nullptr;
+  decltype(&ts_describe_comprehensions) describeComprehensions = nullptr;
   decltype(&ts_measure_machine) measureMachine = nullptr;
   decltype(&ts_describe_compiler) describeCompiler = nullptr;
   decltype(&ts_replace_initialisers) replaceInitialisers = nullptr;
   decltype(&ts_export_onnx) exportOnnx = nullptr;
+  decltype(&ts_quantize_model) quantizeModel = nullptr;
   decltype(&ts_bytes_free) freeBytes = nullptr;
   decltype(&ts_describe_interface) describeInterface = nullptr;
   decltype(&ts_builder_create) builderCreate = nullptr;
@@ -39,6 +41,7 @@ struct CompilerLibrary {
   decltype(&ts_builder_output) builderOutput = nullptr;
   decltype(&ts_builder_type) builderType = nullptr;
   decltype(&ts_builder_contents) builderContents = nullptr;
+  decltype(&ts_builder_differentiate) builderDifferentiate = nullptr;
   decltype(&ts_builder_text) builderText = nullptr;
   decltype(&ts_builder_compile) builderCompile = nullptr;
   decltype(&ts_builder_compile_bytes) builderCompileBytes = nullptr;

@@ -125,6 +125,8 @@ public:
     if (from)
       watcher->say(fmt::format("going on from {}", from->path.string()));
     watcher->say(describe(*trainee, data));
+    if (train::isBuiltIn(settings_.loss))
+      watcher->say("the target is '" + printable(targetName()) + "'");
     if (auto *parallel = dynamic_cast<train::ParallelTrainee *>(trainee.get()))
       watcher->say(fmt::format("{} processes; this one has {} bytes of the optimiser's state",
                                count(), parallel->slotBytes()));
@@ -377,6 +379,11 @@ private:
       data.testRows = test_.rows;
     }
     return data;
+  }
+
+  std::string targetName() const {
+    int target = train::targetOf(data_, settings_.target);
+    return target < 0 ? "" : data_.columns[size_t(target)]->name;
   }
 
   std::string describe(const train::CompiledTrainee &trainee, const train::RunData &data) const {

@@ -16,6 +16,9 @@
 
 namespace tensmith::eager {
 
+struct Leaf;
+class Tape;
+
 /// Memory of one array and its views.
 struct Storage {
   std::byte *data = nullptr;
@@ -28,6 +31,8 @@ struct Storage {
   /// like, so while there is one, an operation on the storage is done before whoever issues it goes
   /// on.
   std::atomic<int> sharers{0};
+  std::shared_ptr<Leaf> leaf;    // of what derivatives are asked for; else null
+  std::shared_ptr<Tape> history; // the tape that has recorded how it was computed (Tape.h)
 
   bool isShared() const { return sharers.load(std::memory_order_relaxed) > 0; }
 };
@@ -79,6 +84,13 @@ private:
   Strides strides_;
   int64_t offset_ = 0, size_ = 0; // elements
   std::shared_ptr<Storage> storage_;
+};
+
+/// A tensor that derivatives are taken by wherever it is used (`requires_grad`), and their sum so
+/// far.
+struct Leaf {
+  Shape shape;    // of the tensor, which is dense and all of its storage
+  Array gradient; // none yet where it has no storage
 };
 
 /// Row-major strides.

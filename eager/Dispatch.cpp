@@ -1,7 +1,9 @@
 // Small operations run here and now; a push takes longer than most of them.
 #include "eager/Dispatch.h"
 
+#include "eager/Compiled.h"
 #include "eager/Kernels.h"
+#include "eager/Tape.h"
 
 #include <algorithm>
 #include <atomic>
@@ -144,10 +146,12 @@ void hand(Task task) {
   engine.push(std::move(task));
 }
 
-/// By the engine: results are set aside now and computed later.
-Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes,
-                                std::span<const Array> operands,
-                                std::vector<reference::ResultType> types) {
+using Arrays = std::span<const Array>;
+
+/// By the engine: results are set aside now, and `body` computes them later from the operands.
+Result<std::vector<Array>> push(const char *name, Arrays operands,
+                                const std::vector<reference::ResultType> &types,
+                                std::function<Status(Arrays operands, Arrays results)> body) {
   waitWhereMuchIsPending();
   std::vector<Array> results;
   Task task;
@@ -162,16 +166,19 @@ Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes
   }
   for (const Array &operand : operands)
     task.reads.push_back(operand.variable());
-  task.name = op.name.data();
+  task.name = name;
   task.place = place();
-  task.body = [&op, attributes, results, types = std::move(types),
-               pending = std::make_shared<Pending>(bytes),
-               operands = std::vector<Array>(operands.begin(), operands.end())]() -> Status {
-    auto done = evaluate(op, attributes, operands, results, types);
-    return done.ok() ? Status() : done.status();
+  task.body = [body = std::move(body), results, pending = std::make_shared<Pending>(bytes),
+               operands = std::vector<Array>(operands.begin(), operands.end())] {
+    return body(operands, results);
   };
   hand(std::move(task));
   return results;
+}
+
+Status waitUnlocked(const Array &array) {
+  LetGo unlocked;
+  return wait(array);
 }
 
 /// Once the engine is done with both.
@@ -220,11 +227,8 @@ void orderForks() {
   (void)ordered;
 }
 
-} // namespace
-
-Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attributes,
-                                    std::span<const Array> operands) {
-  orderForks();
+Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes,
+                                std::span<const Array> operands) {
   std::vector<reference::ResultType> types;
   if (op.infer) {
     ResultTypes inferred = op.infer(attributes, operands);
@@ -237,7 +241,11 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
                  (!isHere || workOf(op, operands) > kSmall) &&
                  std::none_of(operands.begin(), operands.end(), isShared);
   if (isLater)
-    return push(op, attributes, operands, std::move(types));
+    return push(op.name.data(), operands, types,
+                [&op, attributes, types](Arrays operands, Arrays results) -> Status {
+                  auto done = evaluate(op, attributes, operands, results, types);
+                  return done.ok() ? Status() : done.status();
+                });
   if (isHere && op.infer && workOf(op, operands) <= kSmall) // shorter than to let go
     return evaluateNow(op, attributes, operands, types);
   std::vector<Array> kept(operands.begin(), operands.end());
@@ -248,10 +256,69 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
   return evaluateNow(op, attributes, kept, types);
 }
 
-Status assign(const Array &to, const Array &from) {
+/// Of a broadcast, whose elements are several places of the tensor.
+bool isBroadcast(const Array &array) {
+  for (size_t axis = 0; axis < array.shape().size(); ++axis)
+    if (array.size() > 0 && array.shape()[axis] > 1 && array.strides()[axis] == 0)
+      return true;
+  return false;
+}
+
+} // namespace
+
+Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attributes,
+                                    std::span<const Array> operands) {
   orderForks();
+  auto results = done(op, attributes, operands);
+  if (results.ok())
+    if (Status status = tellTapes([&](Tape &tape) {
+          return tape.record(op.name, attributes, operands, *results, !op.graph.empty());
+        });
+        !status.ok())
+      return status;
+  return results;
+}
+
+Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const char *name,
+                                 std::span<const Array> inputs,
+                                 std::vector<reference::ResultType> types) {
+  orderForks();
+  auto run = [compiled](Arrays operands, Arrays results) -> Status {
+    std::vector<Array> rows;
+    for (const Array &operand : operands) {
+      Result<Array> row = dense(operand);
+      if (!row.ok())
+        return row.status();
+      rows.push_back(std::move(*row));
+    }
+    return compiled->run(rows, results);
+  };
+  for (const Array &input : inputs)
+    if (isShared(input))
+      if (Status status = waitUnlocked(input); !status.ok())
+        return status;
+  auto results = push(name, inputs, types, run);
+  if (results.ok() && !results->empty() && std::any_of(inputs.begin(), inputs.end(), isShared))
+    if (Status status = waitUnlocked(results->front()); !status.ok())
+      return status;
+  return results;
+}
+
+Status checkWritable(const Array &to) {
   if (!to.storage()->writable)
     return invalidArgument("the tensor is on memory that may only be read; assign to a copy");
+  if (isBroadcast(to))
+    return invalidArgument("the tensor is a broadcast, several of whose elements are one place; "
+                           "assign to a copy");
+  return {};
+}
+
+Status beforeWrite(const Array &to) { return Tape::keepInputs(*to.storage()); }
+
+Status assign(const Array &to, const Array &from) {
+  orderForks();
+  if (Status status = checkWritable(to); !status.ok())
+    return status;
   Result<Array> converted = cast(from, to.type());
   if (!converted.ok())
     return converted.status();
@@ -259,6 +326,11 @@ Status assign(const Array &to, const Array &from) {
   if (!source)
     return invalidArgument("a value of shape " + toString(from.shape()) +
                            " can't be assigned to a place of shape " + toString(to.shape()));
+  if (Status status = tellTapes([&](Tape &tape) { return tape.write(to, *converted); });
+      !status.ok())
+    return status;
+  if (Status status = beforeWrite(to); !status.ok())
+    return status;
   if (isShared(to) || isShared(*source))
     return copyNow(to, *source);
   Engine &engine = Engine::ofProcess();

@@ -22,6 +22,11 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 /// Copies `from`, broadcast and converted, into `to`, which may be a view.
 Status assign(const Array &to, const Array &from);
 
+/// Whether elements may be written: a failure in words where they may not.
+Status checkWritable(const Array &to);
+/// Once it is sure that the array will be written, by others than `assign`.
+Status beforeWrite(const Array &to);
+
 /// Waits until the array's elements are there; `toWrite`: and nobody reads them any more.
 Status wait(const Array &array, bool toWrite = false);
 

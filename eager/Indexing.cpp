@@ -2,6 +2,7 @@
 // true, and, beside arrays, an integer an array of one element.
 #include "eager/Indexing.h"
 
+#include "eager/Tape.h"
 #include "reference/Elements.h"
 
 #include <algorithm>
@@ -215,7 +216,14 @@ Shape Selection::resultShape() const {
   return result;
 }
 
-Result<Selection> select(const Array &array, const std::vector<IndexItem> &items) {
+void Ranges::add(int64_t start, int64_t step, int64_t size, bool isFromEnd) {
+  starts.push_back(start);
+  steps.push_back(step);
+  sizes.push_back(size);
+  fromEnd.push_back(isFromEnd);
+}
+
+Result<Selection> select(const Array &array, const std::vector<IndexItem> &items, Ranges *ranges) {
   Result<Normal> normal = normalised(array, items);
   if (!normal.ok())
     return normal.status();
@@ -239,11 +247,16 @@ Result<Selection> select(const Array &array, const std::vector<IndexItem> &items
       if (at < 0 || at >= size)
         return outOfRange(*index, axis, size);
       offset += at * stride;
+      if (ranges)
+        ranges->add(at, 1, 1, false);
     } else if (const auto *slice = std::get_if<Slice>(&item)) {
       if (slice->step == 0)
         return invalidArgument("a slice's step can't be 0");
       Bounds bounds = boundsOf(*slice, size);
       offset += bounds.count > 0 ? bounds.start * stride : 0;
+      if (ranges)
+        ranges->add(bounds.count ? bounds.start : 0, bounds.count ? bounds.step : 1, bounds.count,
+                    !slice->stop || *slice->stop < 0);
       shape.push_back(bounds.count);
       strides.push_back(bounds.count > 1 ? bounds.step * stride : stride);
     } else {
@@ -263,6 +276,24 @@ Result<Selection> select(const Array &array, const std::vector<IndexItem> &items
     if (Status status = addPlaces(selection, chosen); !status.ok())
       return status;
   return selection;
+}
+
+std::vector<int64_t> placesOf(const Selection &selection, int64_t &row) {
+  const Array &view = selection.view;
+  auto front = ptrdiff_t(selection.front);
+  Array before = view.view({view.shape().begin(), view.shape().begin() + front},
+                           {view.strides().begin(), view.strides().begin() + front}, view.offset());
+  Array after = view.view({view.shape().begin() + front, view.shape().end()},
+                          {view.strides().begin() + front, view.strides().end()}, 0);
+  row = after.isDense() ? after.size() : 1;
+  std::vector<int64_t> inner =
+      after.isDense() ? std::vector<int64_t>{0} : placesOf(Geometry(after));
+  std::vector<int64_t> places;
+  for (int64_t outer : placesOf(Geometry(before)))
+    for (int64_t place : *selection.places)
+      for (int64_t each : inner)
+        places.push_back(outer + place + each);
+  return places;
 }
 
 /// Copies between `whole`, which has resultShape(), and the chosen elements.

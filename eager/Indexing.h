@@ -28,11 +28,23 @@ struct Selection {
   Shape resultShape() const;
 };
 
-/// Errors: an index out of range, too many indices, shapes that don't broadcast.
-Result<Selection> select(const Array &array, const std::vector<IndexItem> &items);
+/// What an index without arrays takes of each dimension; `fromEnd`: 1 where the end of a slice is
+/// left out, or counted from the end.
+struct Ranges {
+  std::vector<int64_t> starts, steps, sizes, fromEnd;
+  void add(int64_t start, int64_t step, int64_t size, bool isFromEnd);
+};
+
+/// Errors: an index out of range, too many indices, shapes that don't broadcast. `ranges` (may be
+/// null) is told what the view is made of.
+Result<Selection> select(const Array &array, const std::vector<IndexItem> &items,
+                         Ranges *ranges = nullptr);
 
 /// The chosen elements, as a view where that is possible. The array's elements are there.
 Result<Array> gather(const Selection &selection);
+/// Where the chosen elements lie in the storage: of rows of `row` elements side by side their
+/// begins, in the order of resultShape().
+std::vector<int64_t> placesOf(const Selection &selection, int64_t &row);
 /// Writes `values`, of the array's type and broadcast to resultShape(), to the chosen places, in
 /// order. The array may be written.
 Status scatter(const Selection &selection, const Array &values);

@@ -4,6 +4,7 @@
 #include "client/Compiler.h"
 #include "client/CompilerLibrary.h"
 #include "client/ModuleCache.h"
+#include "eager/Compiled.h"
 
 #include <tensmith/workers.h>
 
@@ -113,17 +114,7 @@ std::vector<ts_attribute> listed(const Attributes &attributes) {
   return list;
 }
 
-struct SessionDeleter {
-  void operator()(ts_session *session) const { ts_session_free(session); }
-};
-using SessionHandle = std::unique_ptr<ts_session, SessionDeleter>;
-
-/// Of a loaded module; throws Error.
-SessionHandle sessionOf(const Module &module) {
-  ts_session *session = nullptr;
-  detail::check(ts_session_create(module.handle(), nullptr, &session));
-  return SessionHandle(session);
-}
+using CompiledHandle = std::unique_ptr<Compiled>;
 
 using Bytes = std::string;
 
@@ -169,21 +160,6 @@ Bytes compiled(const Operator &op, const Attributes &attributes, const std::vect
   return bytes;
 }
 
-/// An array's memory as a tensor of the C API, for as long as a run takes.
-class Borrowed {
-public:
-  Borrowed(const Array &array, const Shape &shape) {
-    ts_status_free(ts_tensor_borrow(ts_type(array.type()), shape.data(), shape.size(), array.data(),
-                                    nullptr, nullptr, &handle_));
-  }
-  Borrowed(Borrowed &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  ~Borrowed() { ts_tensor_free(handle_); }
-  ts_tensor *handle() const { return handle_; }
-
-private:
-  ts_tensor *handle_ = nullptr;
-};
-
 } // namespace
 
 struct Kernels::Kernel {
@@ -194,7 +170,7 @@ struct Kernels::Kernel {
   Attributes attributes;
   std::vector<Input> inputs;
   State state = State::Making; // guarded by the owner's lock
-  SessionHandle session = nullptr;
+  CompiledHandle compiled = nullptr;
 };
 
 Kernels &Kernels::ofProcess() {
@@ -209,30 +185,31 @@ void Kernels::make(Kernel &kernel) {
   ts_compile_options options = client::defaultOptions();
   client::ModuleCache cache("eager/" + std::string(kernel.op.name) + ".mlir",
                             std::as_bytes(std::span(kernel.key)), options);
-  SessionHandle session;
+  CompiledHandle made;
   bool wasKept = false;
   try {
     if (auto found = cache.find()) {
-      session = sessionOf(Module::load(found->module.path(), false, found->module.bytes()));
+      made = std::make_unique<Compiled>(
+          Module::load(found->module.path(), false, found->module.bytes()).handle());
       wasKept = true;
     }
   } catch (const Error &) { // of another version: it is made again
   }
-  if (!session) {
+  if (!made) {
     cache.begin(options);
     Bytes bytes = compiled(kernel.op, kernel.attributes, kernel.inputs, options);
     try {
       if (!bytes.empty())
-        session = sessionOf(Module::load(bytes.data(), bytes.size()));
-      if (session)
+        made = std::make_unique<Compiled>(Module::load(bytes.data(), bytes.size()).handle());
+      if (made)
         cache.keepBytes(bytes, "");
     } catch (const Error &) { // as if there were no compiler: evaluations go on
     }
   }
   std::lock_guard lock(mutex_);
-  ++(!session ? statistics_.failed : wasKept ? statistics_.loaded : statistics_.compiled);
-  kernel.session = std::move(session);
-  kernel.state = kernel.session ? Kernel::State::Ready : Kernel::State::Failed;
+  ++(!made ? statistics_.failed : wasKept ? statistics_.loaded : statistics_.compiled);
+  kernel.compiled = std::move(made);
+  kernel.state = kernel.compiled ? Kernel::State::Ready : Kernel::State::Failed;
   --making_;
   made_.notify_all();
   isMakingHere = false;
@@ -291,22 +268,18 @@ Kernels::run(const Operator &op, const Attributes &attributes, std::span<const A
   }
   const Array &into = set.empty() ? results[0] : set[0];
   bool flat = isFlat(op, operands, into.shape());
-  auto shapeOf = [&](const Array &array, bool isResult) {
-    return !flat ? array.shape() : array.size() == 1 && !isResult ? Shape{} : Shape{array.size()};
+  auto asInKernel = [&](const Array &array, bool isResult) {
+    Shape shape = !flat                            ? array.shape()
+                  : array.size() == 1 && !isResult ? Shape{}
+                                                   : Shape{array.size()};
+    return array.view(shape, denseStrides(shape), array.offset());
   };
-  std::vector<Borrowed> inputs;
-  std::vector<ts_tensor *> handles;
+  std::vector<Array> inputs;
   for (const Array &operand : operands)
-    handles.push_back(inputs.emplace_back(operand, shapeOf(operand, false)).handle());
-  Borrowed output(into, shapeOf(into, true));
-  ts_tensor *written = output.handle();
-  ts_status *status =
-      ts_session_run(kernel->session.get(), handles.data(), handles.size(), &written, 1);
-  if (status) {
-    Status failure{StatusCode(ts_status_get_code(status)), ts_status_message(status)};
-    ts_status_free(status);
-    return Result<std::vector<Array>>(failure);
-  }
+    inputs.push_back(asInKernel(operand, false));
+  const Array output = asInKernel(into, true);
+  if (Status status = kernel->compiled->run(inputs, {&output, 1}); !status.ok())
+    return Result<std::vector<Array>>(status);
   std::lock_guard lock(mutex_);
   ++statistics_.runs;
   return Result<std::vector<Array>>(std::move(results));

@@ -179,6 +179,21 @@ public:
     return results;
   }
 
+  std::vector<ts_value> differentiate(bool isForward, const std::vector<ts_value> &of,
+                                      const std::vector<ts_value> &by,
+                                      const std::vector<std::optional<ts_value>> &changes) {
+    std::vector<ts_value> given;
+    for (std::optional<ts_value> change : changes)
+      given.push_back(change.value_or(TS_NO_VALUE));
+    if (given.size() != (isForward ? by : of).size())
+      throw Error("a derivative takes a tangent for each value that it is by, or a cotangent");
+    std::vector<ts_value> results((isForward ? of : by).size());
+    check(library_.builderDifferentiate(idle(), isForward ? TS_TANGENT : TS_GRADIENT, of.data(),
+                                        of.size(), by.data(), by.size(), given.data(),
+                                        results.data()));
+    return results;
+  }
+
   void output(const std::string &name, ts_value value) {
     check(library_.builderOutput(idle(), name.c_str(), value));
   }
@@ -251,6 +266,8 @@ void bindBuilder(nb::module_ &m) {
       .def("begin_loop", &Builder::beginLoop, nb::arg("trips").none(), nb::arg("condition").none(),
            nb::arg("carried"), nb::arg("location") = "")
       .def("end", &Builder::yield, nb::arg("values"))
+      .def("differentiate", &Builder::differentiate, nb::arg("is_forward"), nb::arg("of"),
+           nb::arg("by"), nb::arg("changes"))
       .def("output", &Builder::output, nb::arg("name"), nb::arg("value"))
       .def("type", &Builder::type, nb::arg("value"))
       .def("contents", &Builder::contents, nb::arg("value"))

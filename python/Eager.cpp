@@ -4,6 +4,7 @@
 
 #include "base/Philox.h"
 #include "eager/Kernels.h"
+#include "eager/Tape.h"
 
 #include <nanobind/stl/optional.h>
 
@@ -22,26 +23,6 @@ std::string placeOfCaller() {
     at = at.attr("f_back");
   }
   return {};
-}
-
-Attributes attributesOf(const nb::dict &given) {
-  Attributes attributes;
-  for (auto [key, value] : given) {
-    auto name = nb::cast<std::string>(key);
-    if (nb::isinstance<ElementKind>(value))
-      attributes.set(name, int64_t(nb::cast<ElementKind &>(value).type));
-    else if (nb::isinstance<nb::bool_>(value))
-      attributes.set(name, int64_t(nb::cast<bool>(value)));
-    else if (nb::isinstance<nb::int_>(value))
-      attributes.set(name, nb::cast<int64_t>(value));
-    else if (nb::isinstance<nb::float_>(value))
-      attributes.set(name, nb::cast<double>(value));
-    else if (nb::isinstance<nb::str>(value))
-      attributes.set(name, nb::cast<std::string>(value));
-    else
-      attributes.set(name, nb::cast<std::vector<int64_t>>(value));
-  }
-  return attributes;
 }
 
 nb::object applyNamed(const std::string &name, const std::vector<Tensor *> &tensors,
@@ -68,6 +49,15 @@ Array copied(const Array &array) {
   return result;
 }
 
+/// A view, and what it is of it.
+Tensor viewed(const Tensor &of, const Array &view, eager::ViewStep step) {
+  check(eager::tellTapes([&](eager::Tape &tape) {
+    tape.view(of.array, view, step);
+    return Status();
+  }));
+  return {view};
+}
+
 Tensor reshaped(const Tensor &tensor, Shape shape, std::optional<bool> copy) {
   int64_t known = 1;
   int64_t *open = nullptr;
@@ -87,10 +77,11 @@ Tensor reshaped(const Tensor &tensor, Shape shape, std::optional<bool> copy) {
                               .c_str());
   if (!copy.value_or(false))
     if (std::optional<Array> view = tensor.array.reshaped(shape))
-      return {*view};
+      return viewed(tensor, *view, {"reshape", shape});
   if (copy && !*copy)
     throw nb::value_error("this shape needs a copy, and copy is False");
-  return {*copied(tensor.array).reshaped(shape)};
+  Tensor copyOf{copied(tensor.array)};
+  return viewed(copyOf, *copyOf.array.reshaped(shape), {"reshape", shape});
 }
 
 Tensor broadcast(const Tensor &tensor, const Shape &shape) {
@@ -99,7 +90,12 @@ Tensor broadcast(const Tensor &tensor, const Shape &shape) {
     throw nb::value_error(("a tensor of shape " + toString(tensor.array.shape()) +
                            " does not broadcast to " + toString(shape))
                               .c_str());
-  return {*view};
+  return viewed(tensor, *view, {"broadcast", shape});
+}
+
+Tensor permuted(const Tensor &tensor, const std::vector<int64_t> &axes) {
+  Array view = tensor.array.permuted(axes);
+  return viewed(tensor, view, {.name = "transpose", .shape = view.shape(), .permutation = axes});
 }
 
 Tensor filled(const Shape &shape, nb::handle value, const ElementKind &kind) {
@@ -110,6 +106,12 @@ Tensor filled(const Shape &shape, nb::handle value, const ElementKind &kind) {
 
 Tensor casted(const Tensor &tensor, const ElementKind &kind) {
   return {take(eager::cast(tensor.array, kind.type))};
+}
+
+Attributes axisAttribute(int64_t axis) {
+  Attributes attributes;
+  attributes.set("axis", axis);
+  return attributes;
 }
 
 /// The tensors next to each other along an axis.
@@ -127,6 +129,13 @@ Tensor concatenated(const std::vector<Tensor *> &tensors, int64_t axis, const El
   }
   Array result = take(Array::allocate(kind.type, shape));
   int64_t offset = 0;
+  std::vector<Array> parts;
+  for (Tensor *tensor : tensors)
+    parts.push_back(take(eager::cast(tensor->array, kind.type)));
+  check(eager::tellTapes([&](eager::Tape &tape) {
+    return tape.record("concat", axisAttribute(axis), parts, {&result, 1});
+  }));
+  eager::Tape::Paused paused;
   for (Tensor *tensor : tensors) {
     Array place = result.view(tensor->array.shape(), result.strides(), offset);
     check(eager::assign(place, tensor->array));
@@ -139,6 +148,7 @@ nb::object single(const Tensor &tensor) {
   if (tensor.array.size() != 1)
     throw nb::value_error(
         ("a tensor of shape " + toString(tensor.array.shape()) + " is no single number").c_str());
+  check(eager::tellTapes([&](eager::Tape &tape) { return tape.reads(tensor.array); }));
   waitFor(tensor.array);
   return scalarOf(tensor.array, tensor.array.offset());
 }
@@ -188,9 +198,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   });
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
-  m.def("permute", [](const Tensor &t, const std::vector<int64_t> &axes) {
-    return Tensor{t.array.permuted(axes)};
-  });
+  m.def("permute", permuted);
   m.def("broadcast_to", broadcast);
   m.def("part", [](const Tensor &t, bool imaginary) { return Tensor{t.array.part(imaginary)}; });
   m.def("full", filled);
@@ -245,6 +253,28 @@ nb::object elementKind(DataType type) {
   if (!kind.is_valid())
     kind = nb::cast(ElementKind{type});
   return kind;
+}
+
+Attributes attributesOf(const nb::dict &given) {
+  Attributes attributes;
+  for (auto [key, value] : given) {
+    auto name = nb::cast<std::string>(key);
+    if (nb::isinstance<ElementKind>(value))
+      attributes.set(name, int64_t(nb::cast<ElementKind &>(value).type));
+    else if (nb::isinstance<nb::bool_>(value))
+      attributes.set(name, int64_t(nb::cast<bool>(value)));
+    else if (nb::isinstance<nb::int_>(value))
+      attributes.set(name, nb::cast<int64_t>(value));
+    else if (nb::isinstance<nb::float_>(value))
+      attributes.set(name, nb::cast<double>(value));
+    else if (nb::isinstance<nb::str>(value))
+      attributes.set(name, nb::cast<std::string>(value));
+    else if (nb::len(value) > 0 && nb::isinstance<nb::float_>(nb::object(value[0])))
+      attributes.set(name, nb::cast<std::vector<double>>(value));
+    else
+      attributes.set(name, nb::cast<std::vector<int64_t>>(value));
+  }
+  return attributes;
 }
 
 void raise(const Status &status) {
@@ -315,6 +345,8 @@ NB_MODULE(_eager, m) {
   bindIndexing(tensor);
   bindExchange(m, tensor);
   bindEngine(m);
+  bindTape(m, tensor);
+  bindFiles(m);
   eager::setCaller(
       {.place = placeOfCaller,
        .letGo = []() -> void * { return PyEval_SaveThread(); },

@@ -27,6 +27,8 @@ struct ElementKind {
   DataType type;
 };
 nb::object elementKind(DataType type);
+/// Python's numbers, texts, element types and lists of integers or floats.
+Attributes attributesOf(const nb::dict &given);
 
 /// Raises ValueError, TypeError, MemoryError or RuntimeError.
 [[noreturn]] void raise(const Status &status);
@@ -67,6 +69,8 @@ nb::object listOf(const Array &array);
 void bindIndexing(nb::class_<Tensor> &tensor);
 void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindOperators(nb::module_ &m, nb::class_<Tensor> &tensor);
+void bindFiles(nb::module_ &m);
+void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor);
 extern PyType_Slot tensorSlots[];
 
 } // namespace tensmith::python

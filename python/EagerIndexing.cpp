@@ -1,6 +1,8 @@
 // x[...] and x[...] = v.
 #include "python/Eager.h"
 
+#include "eager/Tape.h"
+
 namespace tensmith::python {
 namespace {
 
@@ -70,8 +72,29 @@ std::vector<IndexItem> itemsOf(nb::handle key) {
   return items;
 }
 
+/// Told to tapes as a slice, and a reshape where dimensions come and go.
+void tellView(const Array &of, const Array &view, const eager::Ranges &ranges) {
+  eager::Strides strides;
+  int64_t offset = of.offset();
+  for (size_t axis = 0; axis < ranges.sizes.size(); ++axis) {
+    strides.push_back(of.strides()[axis] * (ranges.sizes[axis] > 1 ? ranges.steps[axis] : 1));
+    offset += ranges.starts[axis] * of.strides()[axis];
+  }
+  Array sliced = of.view(ranges.sizes, strides, offset);
+  check(eager::tellTapes([&](eager::Tape &tape) {
+    tape.view(of, sliced, {"slice", sliced.shape(), ranges.starts, ranges.steps, ranges.fromEnd});
+    tape.view(sliced, view, {"reshape", view.shape()});
+    return Status();
+  }));
+}
+
 eager::Selection selectionOf(const Array &array, nb::handle key) {
-  Result<eager::Selection> selection = eager::select(array, itemsOf(key));
+  eager::Ranges ranges;
+  bool isRecorded = !eager::Tape::recording().empty();
+  Result<eager::Selection> selection =
+      eager::select(array, itemsOf(key), isRecorded ? &ranges : nullptr);
+  if (isRecorded && selection.ok() && !selection->places)
+    tellView(array, selection->view, ranges);
   if (selection.status().code() == StatusCode::ResourceExhausted)
     raise(selection.status());
   if (!selection.ok())
@@ -84,10 +107,31 @@ Tensor getItem(const Tensor &tensor, nb::object key) {
   if (!selection.places)
     return {selection.view};
   waitFor(tensor.array);
-  return {take(eager::gather(selection))};
+  Array result = take(eager::gather(selection));
+  if (!eager::Tape::recording().empty()) {
+    int64_t row = 1;
+    std::vector<int64_t> places = eager::placesOf(selection, row);
+    check(eager::tellTapes(
+        [&](eager::Tape &tape) { return tape.gathered(tensor.array, places, row, result); }));
+  }
+  return {result};
+}
+
+/// The values, broadcast to what is chosen.
+void tellScatter(const Array &to, const eager::Selection &selection, const Array &values) {
+  std::optional<Array> whole = values.broadcastTo(selection.resultShape());
+  if (!whole)
+    return; // the write says why
+  int64_t row = 1;
+  std::vector<int64_t> places = eager::placesOf(selection, row);
+  check(eager::tellTapes([&](eager::Tape &tape) {
+    tape.view(values, *whole, {"broadcast", whole->shape()});
+    return tape.scattered(to, places, row, *whole);
+  }));
 }
 
 void setItem(Tensor &tensor, nb::object key, nb::object value) {
+  check(eager::checkWritable(tensor.array));
   eager::Selection selection = selectionOf(tensor.array, key);
   Array from;
   if (nb::isinstance<Tensor>(value))
@@ -97,15 +141,22 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
   else
     from = nb::cast<Tensor>(tensorOf(value)).array;
   // NumPy takes values with leading dimensions of 1 too.
-  while (from.shape().size() > selection.resultShape().size() && from.shape()[0] == 1)
-    from =
+  while (from.shape().size() > selection.resultShape().size() && from.shape()[0] == 1) {
+    Array less =
         from.view(Shape(from.shape().begin() + 1, from.shape().end()),
                   eager::Strides(from.strides().begin() + 1, from.strides().end()), from.offset());
+    check(eager::tellTapes([&](eager::Tape &tape) {
+      tape.view(from, less, {"reshape", less.shape()});
+      return Status();
+    }));
+    from = less;
+  }
   if (!selection.places)
     return check(eager::assign(selection.view, from));
-  if (!tensor.array.storage()->writable)
-    throw nb::value_error("the tensor is on memory that may only be read; assign to a copy");
   Array values = take(eager::cast(from, tensor.array.type()));
+  if (!eager::Tape::recording().empty())
+    tellScatter(tensor.array, selection, values);
+  check(eager::beforeWrite(tensor.array));
   waitFor(values);
   waitFor(tensor.array, /*toWrite=*/true);
   if (values.storage() == tensor.array.storage()) {

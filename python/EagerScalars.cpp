@@ -1,6 +1,8 @@
 // Python's numbers and lists to arrays and back.
 #include "python/Eager.h"
 
+#include "eager/Tape.h"
+
 #include <complex>
 
 namespace tensmith::python {
@@ -119,21 +121,31 @@ DataType typeOfLeaf(nb::handle leaf) {
 constexpr size_t kDeepestList = 64;
 
 /// Of tensors of one shape: copied next to each other.
-Array stacked(const Flat &flat, DataType type) {
+Array stacked(Flat &flat, DataType type) {
   Shape inner, shape = flat.shape;
+  for (nb::object &leaf : flat.leaves)
+    if (!nb::isinstance<Tensor>(leaf))
+      leaf = nb::cast(Tensor{scalarArray(leaf, DataType::Undefined)});
   if (nb::isinstance<Tensor>(flat.leaves[0]))
     inner = nb::cast<Tensor &>(flat.leaves[0]).array.shape();
   shape.insert(shape.end(), inner.begin(), inner.end());
   Array result = take(Array::allocate(type, shape));
   int64_t size = flat.leaves.empty() ? 0 : result.size() / int64_t(flat.leaves.size());
   for (size_t i = 0; i < flat.leaves.size(); ++i) {
-    if (!nb::isinstance<Tensor>(flat.leaves[i]) ||
-        nb::cast<Tensor &>(flat.leaves[i]).array.shape() != inner)
+    if (nb::cast<Tensor &>(flat.leaves[i]).array.shape() != inner)
       throw nb::value_error("the tensors of a list must have one shape");
     Array place = result.view(inner, eager::denseStrides(inner), int64_t(i) * size);
     check(eager::assign(place, nb::cast<Tensor &>(flat.leaves[i]).array));
   }
   return result;
+}
+
+/// A single number that no tape follows.
+bool isPlain(const Array &array) {
+  for (const auto &tape : eager::Tape::recording())
+    if (tape->isActive(array) || array.storage()->leaf)
+      return false;
+  return array.shape().empty();
 }
 
 } // namespace
@@ -162,7 +174,7 @@ Array arrayOfList(nb::handle value, DataType type) {
   bool hasTensors = false;
   for (nb::handle leaf : flat.leaves) {
     DataType one = typeOfLeaf(leaf);
-    hasTensors |= nb::isinstance<Tensor>(leaf) && !nb::cast<Tensor &>(leaf).array.shape().empty();
+    hasTensors |= nb::isinstance<Tensor>(leaf) && !isPlain(nb::cast<Tensor &>(leaf).array);
     found = found == DataType::Undefined ? one : eager::promotedType(found, one).value_or(found);
   }
   if (found == DataType::Undefined)
@@ -224,6 +236,7 @@ static nb::object listAt(const Array &array, size_t axis, int64_t offset) {
 }
 
 nb::object listOf(const Array &array) {
+  check(eager::tellTapes([&](eager::Tape &tape) { return tape.reads(array); }));
   waitFor(array);
   return listAt(array, 0, array.offset());
 }

@@ -33,13 +33,17 @@ const char *codeName(int code) {
   return size_t(code) < std::size(kNames) ? kNames[code] : "internal";
 }
 
-/// As tensmith.Error, whose `code` says what kind of failure it is.
+/// As tensmith.Error, whose `code` says what kind of failure it is. Names of models, which messages
+/// hold, need not be UTF-8.
 void raise(const std::exception_ptr &thrown, void *type) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error &error) {
     nb::handle errorType(static_cast<PyObject *>(type));
-    nb::object instance = errorType(error.what());
+    std::string_view what = error.what();
+    nb::object message =
+        nb::steal(PyUnicode_DecodeUTF8(what.data(), Py_ssize_t(what.size()), "replace"));
+    nb::object instance = errorType(message);
     instance.attr("code") = codeName(error.code);
     PyErr_SetObject(errorType.ptr(), instance.ptr());
   }
@@ -263,6 +267,29 @@ nb::bytes exportOnnx(const std::string &path, const Settings &settings) {
   return result;
 }
 
+/// The settings' calibration values are the samples. Gives the model, and the report as JSON.
+std::tuple<nb::bytes, std::string> quantizeModel(const std::string &path, const std::string &json,
+                                                 const Settings &settings) {
+  Pointers pointers;
+  ts_compile_options options = settings.options(pointers);
+  options.calibration = TS_CALIBRATE_NONE;
+  void *model = nullptr;
+  size_t size = 0;
+  char *report = nullptr;
+  ts_status *status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = compiler().quantizeModel(path.c_str(), json.c_str(), &options,
+                                      options.calibration_names, options.calibration_values,
+                                      options.calibration_count, &model, &size, &report);
+  }
+  check(status);
+  std::tuple<nb::bytes, std::string> result(nb::bytes(model, size), report);
+  compiler().freeBytes(model);
+  compiler().freeBytes(report);
+  return result;
+}
+
 nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings,
                        KeptModules *kept) {
   Pointers pointers;
@@ -317,6 +344,15 @@ std::string describeInterface(const std::string &path, std::optional<nb::bytes> 
   return text;
 }
 
+/// The comprehensions of a text as JSON; `name` stands for a file in messages.
+std::string describeComprehensions(const std::string &text, const std::string &name) {
+  char *json = nullptr;
+  check(compiler().describeComprehensions(text.data(), text.size(), name.c_str(), &json));
+  std::string described(json);
+  ts_string_free(json);
+  return described;
+}
+
 } // namespace
 
 NB_MODULE(_tensmith, m) {
@@ -347,11 +383,13 @@ NB_MODULE(_tensmith, m) {
   m.def("compile_file", &compileFile, nb::arg("path"), nb::arg("out"), nb::arg("settings"),
         nb::arg("kept").none() = nb::none());
   m.def("export_onnx", &exportOnnx);
+  m.def("quantize_model", &quantizeModel);
   m.def("compile_bytes", &compileBytes, nb::arg("model"), nb::arg("name"), nb::arg("settings"),
         nb::arg("kept").none() = nb::none());
   m.def("write_file", &saveFile);
   m.def("load", &load, nb::arg("source"), nb::arg("threads"), nb::arg("depth"),
         nb::arg("instructions"), nb::arg("bytes") = 0);
   m.def("describe_interface", &describeInterface, nb::arg("path"), nb::arg("bytes").none());
+  m.def("describe_comprehensions", &describeComprehensions);
   m.def("version", [] { return ts_version(); });
 }

@@ -80,6 +80,7 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.memory_budget = memory;
   result.recomputation = recomputation ? recomputation->c_str() : nullptr;
   result.device = device ? device->c_str() : nullptr;
+  result.function = function ? function->c_str() : nullptr;
   result.for_evaluation = forEvaluation;
   return result;
 }
@@ -116,6 +117,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("dump", &Settings::dump, nb::arg().none())
       .def_rw("reference", &Settings::reference)
       .def_rw("schedules", &Settings::schedules, nb::arg().none())
+      .def_rw("function", &Settings::function, nb::arg().none())
       .def_rw("libraries", &Settings::libraries, nb::arg().none())
       .def_rw("memory", &Settings::memory)
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())

@@ -5,6 +5,7 @@
 // size], and the scale is repeated (stride 0) along the second; what remains after the full blocks
 // is a box of its own. A vector of scales has blocks of one element, a scalar one block of all.
 #include "base/Float.h"
+#include "reference/Blocks.h"
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
 
@@ -206,7 +207,38 @@ Outcome evaluateDequantize(const Invocation &invocation) {
   return workspace.finish(std::move(y));
 }
 
-constexpr Entry kEntries[] = {{"quantize", evaluateQuantize}, {"dequantize", evaluateDequantize}};
+/// Codes are integers, so that each is a float of the scale's type, and none needs to be stored.
+Outcome evaluateFakeQuantize(const Invocation &invocation) {
+  Workspace workspace(invocation);
+  const HostTensor &x = workspace.operand(0, "x"), &scale = workspace.operand(1, "scale");
+  DataType type = invocation.attributes.type("to");
+  if (!isInteger(type) || info(type).bits > 16)
+    workspace.rejectAttribute("to", "must be an integer of at most 16 bits");
+  const HostTensor *zero = zeroPoint(workspace, invocation, scale, type);
+  HostTensor y = workspace.allocate(x.type(), x.shape());
+  if (!workspace.ok())
+    return workspace.status();
+  Blocks blocks = blocksOf(workspace, invocation, x, scale);
+  Quantizer quantizer(type, /*saturate=*/true);
+  if (!workspace.ok() || x.size() == 0)
+    return workspace.finish(std::move(y));
+  ScaledRun run;
+  forEachScaledRun(
+      blocks, [&](int64_t at, int64_t atStep, int64_t offset, int64_t step, int64_t count) {
+        run.load(x, scale, zero, at, atStep, offset, step, count);
+        for (size_t i = 0; i < size_t(count); ++i) {
+          double code = quantizer(roundedTo(scale.type(), run.x[i] / run.scale[i]), run.zero[i]);
+          y.setDouble(at + int64_t(i) * atStep, (code - run.zero[i]) * run.scale[i]);
+        }
+      });
+  return workspace.finish(std::move(y));
+}
+
+constexpr Entry kEntries[] = {{"quantize", evaluateQuantize},
+                              {"dequantize", evaluateDequantize},
+                              {"fake_quantize", evaluateFakeQuantize},
+                              {"block_values", evaluateBlockValues},
+                              {"block_product", evaluateBlockProduct}};
 
 } // namespace
 

@@ -13,7 +13,8 @@ Table<Entry> &evaluators() {
        reductionEntries(),    movementEntries(),   dynamicMovementEntries(), gatherEntries(),
        scatterEntries(),      creationEntries(),   contractionEntries(),     convolutionEntries(),
        winogradEntries(),     resamplingEntries(), normalizationEntries(),   recurrentEntries(),
-       quantizationEntries(), signalEntries(),     selectionEntries(),       textEntries()});
+       quantizationEntries(), signalEntries(),     selectionEntries(),       textEntries(),
+       comprehensionEntries()});
   return all;
 }
 

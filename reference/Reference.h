@@ -65,6 +65,7 @@ std::span<const Entry> quantizationEntries();
 std::span<const Entry> signalEntries();
 std::span<const Entry> selectionEntries();
 std::span<const Entry> textEntries();
+std::span<const Entry> comprehensionEntries();
 
 /// All of them, by operator.
 Table<Entry> &evaluators();

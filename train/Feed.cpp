@@ -237,25 +237,6 @@ int columnNamed(const Dataset &data, const std::string &name) {
   return -1;
 }
 
-int targetOf(const Dataset &data, const std::string &asked) {
-  if (!asked.empty()) {
-    std::vector<std::string> names;
-    for (const auto &column : data.columns)
-      names.push_back(column->name);
-    int found = columnNamed(data, asked);
-    if (found < 0)
-      fail(data.where, "has no '" + printable(asked) + "' for the target" +
-                           suggestion(asked, names) + " (it has " + listed(data.columns) + ")");
-    return found;
-  }
-  if (data.target >= 0)
-    return data.target;
-  for (size_t i = 0; i < data.columns.size(); ++i)
-    if (looksLikeTarget(data.columns[i]->name))
-      return int(i);
-  return data.columns.size() > 1 ? int(data.columns.size()) - 1 : -1;
-}
-
 Columns columnsFor(const FeedPort &port, const Dataset &data, const Columns &left, bool only) {
   if (int named = columnNamed(data, port.name); named >= 0)
     return {data.columns[size_t(named)]};
@@ -271,7 +252,39 @@ Columns columnsFor(const FeedPort &port, const Dataset &data, const Columns &lef
   return left;
 }
 
+/// Classes that are no target are an input only where one takes them by name.
+void checkNoText(const Dataset &data, const Columns &columns, const std::string &port,
+                 const std::string &target) {
+  if (data.target < 0 || data.classes.empty())
+    return;
+  const auto &text = data.columns[size_t(data.target)];
+  if (std::ranges::find(columns, text) != columns.end() && text->name != port)
+    fail(data.where, "the column '" + printable(text->name) + "' is text, and the target is '" +
+                         printable(target) +
+                         "'; leave it out, or number its texts, or name the "
+                         "target (--target)");
+}
+
 } // namespace
+
+int targetOf(const Dataset &data, const std::string &asked) {
+  if (!asked.empty()) {
+    std::vector<std::string> names;
+    for (const auto &column : data.columns)
+      names.push_back(column->name);
+    int found = columnNamed(data, asked);
+    if (found < 0)
+      fail(data.where, "has no '" + printable(asked) + "' for the target" +
+                           suggestion(asked, names) + " (it has " + listed(data.columns) + ")");
+    return found;
+  }
+  for (size_t i = 0; i < data.columns.size(); ++i)
+    if (looksLikeTarget(data.columns[i]->name))
+      return int(i);
+  if (data.target >= 0)
+    return data.target;
+  return data.columns.size() > 1 ? int(data.columns.size()) - 1 : -1;
+}
 
 std::vector<Feed> bindFeeds(const Dataset &data, const std::vector<FeedPort> &ports,
                             const std::string &target, const std::string &targetColumn,
@@ -289,6 +302,8 @@ std::vector<Feed> bindFeeds(const Dataset &data, const std::vector<FeedPort> &po
     bool isTarget = port.name == target && !target.empty();
     Columns columns =
         isTarget ? Columns{data.columns[size_t(chosen)]} : columnsFor(port, data, left, only);
+    if (!isTarget && chosen >= 0)
+      checkNoText(data, columns, port.name, data.columns[size_t(chosen)]->name);
     feeds.emplace_back(port, std::move(columns), isTarget, normalisation, data.where);
   }
   return feeds;

@@ -78,6 +78,11 @@ std::vector<Feed> bindFeeds(const Dataset &data, const std::vector<FeedPort> &po
                             const std::string &target, const std::string &targetColumn,
                             const Normalisation &normalisation);
 
+/// The column that is the target: the one that is asked for, or that is called as targets are, or
+/// that the files say is it, or the last of several; -1: none. Throws Failure where there is none
+/// of the name `asked`.
+int targetOf(const Dataset &data, const std::string &asked);
+
 /// A batch: a tensor for each port.
 struct Batch {
   std::vector<Tensor> tensors;

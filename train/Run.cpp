@@ -127,7 +127,7 @@ private:
       take(trainee_.step(*batch));
       stepSeconds_ =
           stepSeconds_ > 0 ? 0.95 * stepSeconds_ + 0.05 * secondsSince(start) : secondsSince(start);
-      if (at_.step % settings_.logEvery == 0)
+      if (isLogged())
         log(loader.waited());
       show(loader.waited());
       if (settings_.checkpointEvery > 0 && at_.step % settings_.checkpointEvery == 0 &&
@@ -199,6 +199,12 @@ private:
     at_.ofLog = {};
     windowStart_ = Clock::now();
     windowWaited_ = waited;
+  }
+
+  /// Each so many steps, or each epoch where those are shorter.
+  bool isLogged() const {
+    return perEpoch_ < settings_.logEvery ? at_.batch == perEpoch_
+                                          : at_.step % settings_.logEvery == 0;
   }
 
   void show(double waited) {

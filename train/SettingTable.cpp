@@ -2,6 +2,7 @@
 // line's words are made JSON first.
 #include "train/SettingTable.h"
 
+#include "base/ByteCount.h"
 #include "files/Failure.h"
 #include "files/Words.h"
 #include "train/Schedule.h"
@@ -219,24 +220,6 @@ bool within(const Setting &setting, double value) {
   return value >= setting.least && value <= setting.most; // false of a NaN
 }
 
-/// "2GiB", "1.5 MB", "4096"; below 2^63. Null of what is no size.
-std::optional<int64_t> bytesOf(const std::string &text) {
-  static const std::map<std::string, double> kUnits = {
-      {"", 1},      {"b", 1},        {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},
-      {"tb", 1e12}, {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
-  double number = 0;
-  auto [at, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  std::string unit(at, text.data() + text.size());
-  unit.erase(0, std::min(unit.find_first_not_of(' '), unit.size()));
-  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::tolower(c); });
-  auto found = kUnits.find(unit);
-  bool isNumber = error == std::errc() && std::isdigit(static_cast<unsigned char>(text[0]));
-  if (!isNumber || found == kUnits.end() || number * found->second >= 0x1p63)
-    return std::nullopt;
-  return int64_t(number * found->second);
-}
-
 /// Sets a field of each kind, or gives what was expected instead.
 struct Assign {
   Settings &settings;
@@ -284,8 +267,8 @@ struct Assign {
     return "";
   }
   std::string operator()(ByteCount S::*field) const {
-    std::optional<int64_t> bytes = value.is_string()           ? bytesOf(value.get<std::string>())
-                                   : value.is_number_integer() ? bytesOf(value.dump())
+    std::optional<int64_t> bytes = value.is_string() ? parseByteCount(value.get<std::string>())
+                                   : value.is_number_integer() ? parseByteCount(value.dump())
                                                                : std::nullopt;
     if (!bytes)
       return "a size is expected: 2GiB, 500MB, or a number of bytes";

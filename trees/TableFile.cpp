@@ -272,6 +272,12 @@ Table readLibsvm(const std::string &path, const TableOptions &options) {
   return table;
 }
 
+/// The first of a column of texts that is no number, which others in it may be.
+std::string textIn(const NamedColumn &column) {
+  auto text = std::ranges::find_if(column.texts, [](const auto &one) { return !numberIn(one); });
+  return printable((text == column.texts.end() ? column.texts[0] : *text).substr(0, 40));
+}
+
 class Assembly {
 public:
   Assembly(const std::string &path, std::vector<NamedColumn> columns, const TableOptions &options)
@@ -280,9 +286,14 @@ public:
   Table table() {
     if (columns_.empty() || columns_[0].values.empty())
       fail(path_, "has no rows");
+    if (options_.hasTarget && columns_.size() == 1)
+      fail(path_, "has one column alone, '" + printable(columns_[0].name.substr(0, 200)) +
+                      "', and needs features beside the target; fields are parted by commas, in "
+                      "a .tsv file by tabs");
     for (const NamedColumn &column : columns_)
       if (column.values.size() != columns_[0].values.size())
         fail(path_, "'" + printable(column.name) + "' has another number of rows");
+    checkNames();
     Table result;
     if (options_.hasTarget)
       takeTarget(result);
@@ -304,14 +315,34 @@ private:
     return std::nullopt;
   }
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const NamedColumn &column : columns_)
+      names.push_back(column.name);
+    return names;
+  }
+
+  void checkNames() const {
+    std::vector<std::string> sorted = names();
+    std::ranges::sort(sorted);
+    if (auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+      fail(path_, "has two columns '" + printable(*twice) + "'; each needs a name of its own");
+  }
+
+  /// "(it has 'a', 'b')", the first few.
+  std::string listed() const {
+    constexpr size_t kMostListed = 12;
+    std::string list;
+    for (size_t i = 0; i < std::min(columns_.size(), kMostListed); ++i)
+      list += (i ? ", '" : "'") + printable(columns_[i].name.substr(0, 80)) + "'";
+    return "(it has " + list + (columns_.size() > kMostListed ? ", ...)" : ")");
+  }
+
   NamedColumn taken(const std::string &name) {
     auto place = placeOf(name);
-    if (!place) {
-      std::vector<std::string> names;
-      for (const NamedColumn &column : columns_)
-        names.push_back(column.name);
-      fail(path_, "has no column '" + printable(name) + "'" + suggestion(name, names));
-    }
+    if (!place)
+      fail(path_,
+           "has no column '" + printable(name) + "'" + suggestion(name, names()) + " " + listed());
     NamedColumn column = std::move(columns_[*place]);
     columns_.erase(columns_.begin() + int64_t(*place));
     return column;
@@ -344,7 +375,7 @@ private:
     NamedColumn weight = taken(options_.weight);
     if (!weight.texts.empty())
       fail(path_, fmt::format("column '{}' has text ('{}'), but weights are numbers",
-                              printable(weight.name), printable(weight.texts[0].substr(0, 40))));
+                              printable(weight.name), textIn(weight)));
     result.matrix.weights = std::move(weight.values);
   }
 
@@ -392,8 +423,7 @@ private:
       if (!known && !isNamed)
         fail(path_, fmt::format("column '{}' has text ('{}'); is it of categories? Then name it as "
                                 "such when training: --categorical '{}'",
-                                printable(column.name), printable(column.texts[0].substr(0, 40)),
-                                printable(column.name)));
+                                printable(column.name), textIn(column), printable(column.name)));
       Levels levels = known ? *known : Levels();
       levels.names = column.texts;
       return {column.name, int64_t(levels.names.size()), false, std::move(levels)};

@@ -38,6 +38,8 @@ TEST(ShapeHints, NothingIsSaidWhereNoSingleChangeWouldDo) {
   EXPECT_EQ(hint({4}, {5}), "");
   EXPECT_EQ(hint({}, {5}), "");
   EXPECT_EQ(hint({1, 2}, {}), "");
+  EXPECT_EQ(hint({kOpenSize, kOpenSize}, {3, 4}), ""); // it fits, and something else is wrong
+  EXPECT_EQ(hint({kOpenSize, 4, 4}, {7, 4, 4}), "");
 }
 
 } // namespace

@@ -218,6 +218,21 @@ ts_status *ts_builder_output(ts_builder *builder, const char *name, ts_value val
   });
 }
 
+ts_status *ts_builder_differentiate(ts_builder *builder, int mode, const ts_value *of,
+                                    size_t ofCount, const ts_value *by, size_t byCount,
+                                    const ts_value *changes, ts_value *results) {
+  return guarded([&]() -> Status {
+    if (!builder || !of || !by || !changes || !results)
+      return missing(builder ? "a list of values" : "the builder");
+    if (mode != TS_GRADIENT && mode != TS_TANGENT)
+      return invalidArgument("there is no kind of derivative " + std::to_string(mode));
+    bool isForward = mode == TS_TANGENT;
+    return give(builder->builder.differentiate(isForward, {of, ofCount}, {by, byCount},
+                                               {changes, isForward ? byCount : ofCount}),
+                results, isForward ? ofCount : byCount, nullptr);
+  });
+}
+
 ts_status *ts_builder_type(ts_builder *builder, ts_value value, ts_value_type *out) {
   return guarded([&]() -> Status {
     if (!builder || !out)

@@ -83,6 +83,9 @@ Result<ts_compile_options> checkedOptions(const ts_compile_options *given) {
       return policy.status();
   if (result.precision == TS_PRECISION_F16 && !result.training)
     return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
+  if (result.fast_math && result.precision == TS_PRECISION_EXACT)
+    return invalidArgument("the precision exact keeps the model's own operations, which fast_math "
+                           "is to replace; ask for one of them");
   if (result.device)
     if (auto devices = pipeline::parseDevices(result.device); !devices.ok())
       return devices.status();
@@ -117,6 +120,8 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.evaluatePartially = options.optimization > 0;
   result.keepControl = keepOptions(options).all;
   result.precision = Precision(options.precision);
+  result.fastMath = options.fast_math != 0;
+  result.debugInfo = options.debug_info != 0;
   result.byReference = options.evaluate_by_reference != 0;
   result.model = model;
   result.verifyEachPass = options.verify_each_pass != 0;

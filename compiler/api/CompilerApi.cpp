@@ -27,6 +27,7 @@
 #include "files/ModelFile.h"
 #include "frontends/onnx/Export.h"
 #include "frontends/onnx/Import.h"
+#include "frontends/comprehension/Import.h"
 #include "frontends/text/Evaluator.h"
 #include "frontends/text/Import.h"
 #include "runtime/PortJson.h"
@@ -144,6 +145,8 @@ private:
     if (StringRef(path).ends_with(".tsm"))
       return importProgram((*buffer)->getBuffer(), path, options,
                            std::filesystem::absolute(path).parent_path().string());
+    if (StringRef(path).ends_with(".tc"))
+      return importComprehension((*buffer)->getBuffer(), path, options);
     if (isGraphText((*buffer)->getBuffer()))
       return parse((*buffer)->getBuffer(), path, options);
     buffer->reset();
@@ -156,6 +159,8 @@ private:
       return status.within(name);
     if (StringRef(name).ends_with(".tsm"))
       return importProgram(bytes, name, options, options.folder ? options.folder : "");
+    if (StringRef(name).ends_with(".tc"))
+      return importComprehension(bytes, name, options);
     if (isGraphText(bytes))
       return parse(bytes, name, options);
     auto span = std::as_bytes(std::span(bytes.data(), bytes.size()));
@@ -196,6 +201,22 @@ private:
     Status status = take(text::import(program.str(), name, context_, imported));
     return status.ok() && options.training ? training::makeTrainable(*module_).within(name)
                                            : status;
+  }
+
+  Status importComprehension(StringRef text, const std::string &name,
+                             const ts_compile_options &options) {
+    auto given = importOptions(options);
+    if (!given.ok())
+      return given.status();
+    comprehension::ImportOptions imported;
+    imported.function = options.function ? options.function : "";
+    for (const auto &[shaped, dims] : given->shapes)
+      if (!given->symbols.count(shaped))
+        return invalidArgument("shape '" + shaped +
+                               "': of a comprehension single sizes are given, by their names, as "
+                               "N=4");
+    imported.sizes.insert(given->symbols.begin(), given->symbols.end());
+    return take(comprehension::import(text.str(), name, context_, imported));
   }
 
   Status parse(std::string_view text, const std::string &name, const ts_compile_options &options) {
@@ -450,6 +471,7 @@ void ts_compile_options_init(ts_compile_options *options) {
   *options = {};
   options->size = sizeof(*options);
   options->optimization = 1;
+  options->debug_info = 1;
 }
 
 ts_status *ts_compile_file(const char *path, const ts_compile_options *options,

@@ -2,6 +2,7 @@
 #include <tensmith/compiler.h>
 
 #include "compiler/api/Boundary.h"
+#include "frontends/comprehension/Import.h"
 #include "frontends/text/Ast.h"
 
 using namespace tensmith;
@@ -11,6 +12,10 @@ ts_status *ts_format_program(const char *program, size_t size, const char *name,
     if ((!program && size) || !name || !formatted)
       return invalidArgument("the program, its name or the result is null");
     *formatted = nullptr;
+    if (std::string_view(name).ends_with(".tc")) {
+      auto text = comprehension::format(std::string(program ? program : "", size), name);
+      return text.ok() ? copyText(*text, formatted) : text.status();
+    }
     std::vector<text::Message> messages;
     std::vector<text::Comment> comments;
     text::Module module =
@@ -21,5 +26,16 @@ ts_status *ts_format_program(const char *program, size_t size, const char *name,
     return {StatusCode::InvalidModel, std::string(name) + ":" + std::to_string(first.place.line) +
                                           ":" + std::to_string(first.place.column) + ": " +
                                           first.text};
+  });
+}
+
+ts_status *ts_describe_comprehensions(const char *text, size_t size, const char *name,
+                                      char **json) {
+  return guarded([&]() -> Status {
+    if ((!text && size) || !name || !json)
+      return invalidArgument("the text, its name or the result is null");
+    *json = nullptr;
+    auto described = comprehension::describe(std::string(text ? text : "", size), name);
+    return described.ok() ? copyText(*described, json) : described.status();
   });
 }

@@ -37,6 +37,10 @@ public:
   /// The operator's results, where this ends it.
   Result<std::vector<ts_value>> yield(llvm::ArrayRef<ts_value> values);
   Status output(const char *name, ts_value value);
+  /// See ts_builder_differentiate (BuilderDerivatives.cpp).
+  Result<std::vector<ts_value>> differentiate(bool isForward, llvm::ArrayRef<ts_value> of,
+                                              llvm::ArrayRef<ts_value> by,
+                                              llvm::ArrayRef<ts_value> changes);
 
   Result<ts_value_type> type(ts_value value);
   Result<llvm::ArrayRef<const char *>> contents(ts_value value);
@@ -66,6 +70,12 @@ private:
   Result<mlir::Value> value(ts_value number) const;
   Result<llvm::SmallVector<mlir::Value>> values(llvm::ArrayRef<ts_value> numbers);
   Result<mlir::Type> typeOf(const ts_value_type &type);
+  Status checkDerivative(bool isForward, llvm::ArrayRef<mlir::Value> of,
+                         llvm::ArrayRef<mlir::Value> by, size_t changes) const;
+  mlir::Value changeAs(mlir::Type wanted, mlir::Value given);
+  Result<std::vector<ts_value>> inlined(mlir::func::FuncOp function,
+                                        llvm::ArrayRef<mlir::Value> arguments,
+                                        llvm::ArrayRef<mlir::Value> changes, size_t skipped);
   Status checkOutside() const;
   Status checkDepth() const;
   Status takeName(llvm::StringSet<> &names, const char *name, const char *what);

@@ -92,10 +92,20 @@ Value determinant(const Pullback &pull, unsigned) {
   return code.mul(code.reshape(g, ones), code.mul(minor, sign));
 }
 
+/// The weights are bytes, which have no change; their numbers are made for the product.
+Value blockMultiplication(const Pullback &pull, unsigned) {
+  const GradientCode &code = pull.code;
+  Value weights = code.op("graph.block_values", {pull.operand(1)},
+                          {code.text("format", textOf(pull.op, "format"))});
+  Value g = pull.cotangent();
+  return g && weights ? code.matmul(g, weights) : Value();
+}
+
 } // namespace
 
 std::span<const NamedGradientRule> contractionGradients() {
   static const NamedGradientRule kRules[] = {
+      {"block_product", pulled(blockMultiplication, Linear::Each, 1)},
       {"matmul", pulled(multiplication, Linear::Each)},
       {"det", pulled(determinant)},
   };

@@ -5,6 +5,7 @@
 // length: so a transform of the cotangent is the rule. What was filled with zeros is cut off again,
 // what was cut off gets zeros, and what was left out of a spectrum, because its conjugate is there,
 // counts twice.
+#include "compiler/graph/FakeQuantization.h"
 #include "compiler/graph/Gradient.h"
 
 using namespace mlir;
@@ -110,6 +111,21 @@ LogicalResult transformingFrames(const GradientCode &code, Operation *op,
   return finish(code.reshapeLike(spectra, op->getResult(0)), results);
 }
 
+/// Of fake_quantize: what rounds by half a step at most is within the range of codes, and passes;
+/// what is clamped errs by more. (A hair more than half, since x / scale is rounded, too.)
+Value straightThrough(const GradientCode &code, Operation *op, Value change, unsigned) {
+  constexpr double kHalfStep = 0.5 + 1e-5;
+  Value x = op->getOperand(0);
+  Value scale = alignParameter(code, op->getOperand(1), x, axisOf(op, GraphCode::rank(x)),
+                               integerOf(op, "block_size"));
+  if (!scale)
+    return {};
+  Value error = code.unary("graph.abs", code.sub(x, op->getResult(0)));
+  Value reach = code.mul(scale, code.scalar(scale, kHalfStep));
+  Value isWithin = code.op("graph.less_or_equal", {error, reach});
+  return code.op("graph.where", {isWithin, change, code.zerosLike(change)});
+}
+
 } // namespace
 
 std::span<const NamedGradientRule> creationGradients() {
@@ -136,6 +152,8 @@ std::span<const NamedGradientRule> creationGradients() {
 std::span<const NamedGradientRule> otherGradients() {
   static const NamedGradientRule kRules[] = {
       {"quantize", kNoGradient},
+      {"fake_quantize", {straightThrough, nullptr, nullptr, Linear::No, 1}},
+      {"block_values", kOfIntegers},
       {"string_concat", kOfIntegers},
       {"string_split", kOfIntegers},
       {"string_normalize", kOfIntegers},

@@ -1,6 +1,7 @@
 // Finding rules, and values that take the shapes of others; see Gradient.h.
 #include "compiler/graph/Gradient.h"
 
+#include "compiler/graph/ComprehensionAdjoint.h"
 #include "compiler/graph/Dialects.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -275,7 +276,8 @@ Table<NamedGradientRule> &gradientRules() {
       "gradient of",
       {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
        contractionGradients(), convolutionGradients(), poolingGradients(), resamplingGradients(),
-       normalizationGradients(), creationGradients(), sequenceGradients(), otherGradients()});
+       normalizationGradients(), creationGradients(), sequenceGradients(), otherGradients(),
+       comprehensionGradients()});
   return all;
 }
 

@@ -4,7 +4,8 @@
 namespace tensmith::graph {
 
 Table<ModelName> &modelNames() {
-  static Table<ModelName> all("name of an operator in models");
+  static constexpr ModelName kOwn[] = {{"tensmith:Comprehension", "graph.comprehension"}};
+  static Table<ModelName> all("name of an operator in models", {std::span(kOwn)});
   return all;
 }
 

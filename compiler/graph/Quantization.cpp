@@ -1,4 +1,6 @@
 // Quantisation: shape functions, and the checks of scales and zero points.
+#include "compiler/graph/Blocks.h"
+#include "compiler/graph/FakeQuantization.h"
 #include "compiler/graph/Inference.h"
 
 using namespace mlir;
@@ -6,6 +8,8 @@ using namespace tensmith::graph;
 
 #define GET_OP_CLASSES
 #include "compiler/graph/QuantizationOps.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/graph/FakeQuantizationOps.cpp.inc"
 
 namespace tensmith::graph {
 
@@ -13,6 +17,14 @@ void GraphDialect::addQuantization() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/QuantizationOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/FakeQuantizationOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/BlockOps.cpp.inc"
       >();
 }
 
@@ -55,6 +67,13 @@ LogicalResult DequantizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<T
   if (failed(checkParameters(infer, getAxis(), getBlockSize())))
     return failure();
   return infer.unranked() ? infer.giveUnranked(getTo()) : infer.give(getTo(), infer.dims(0));
+}
+LogicalResult FakeQuantizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (failed(checkParameters(infer, getAxis(), getBlockSize())))
+    return failure();
+  return infer.unranked() ? infer.giveUnranked(infer.element(0))
+                          : infer.give(infer.element(0), infer.dims(0));
 }
 
 } // namespace tensmith::graph

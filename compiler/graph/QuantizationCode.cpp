@@ -2,7 +2,7 @@
 //
 // In f32, or in f64 where the scale is: codes of up to 16 bits are exact there. Wider codes, and
 // those of floats, whose rounding is the type's own, have no decomposition.
-#include "compiler/graph/GraphCode.h"
+#include "compiler/graph/FakeQuantization.h"
 
 using namespace mlir;
 
@@ -15,8 +15,8 @@ IntegerType codeType(Type element) {
   return integer && integer.getWidth() > 1 && integer.getWidth() <= 16 ? integer : IntegerType();
 }
 
-/// A scale or zero point, shaped to broadcast against x: a scalar, a vector along `axis`, or each
-/// element repeated over its block.
+} // namespace
+
 Value alignParameter(const GraphCode &code, Value parameter, Value x, int64_t axis,
                      int64_t blockSize) {
   if (!parameter || !GraphCode::isRanked(parameter))
@@ -43,6 +43,7 @@ Value alignParameter(const GraphCode &code, Value parameter, Value x, int64_t ax
   return code.slice(blocks, SmallVector<int64_t>(target.size(), 0), target);
 }
 
+namespace {
 /// What is computed in, as the scale says.
 Type numberType(Value scale, Builder &builder) {
   return GraphCode::element(scale).isF64() ? Type(builder.getF64Type()) : builder.getF32Type();
@@ -87,6 +88,20 @@ LogicalResult QuantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> 
     y = code.add(code.cast(y, wide), offset);
   }
   return finish(code.cast(y, getTo()), results);
+}
+
+/// The two operators, which are decomposed in their turn.
+LogicalResult FakeQuantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  GraphCode code(graph);
+  Builder &builder = graph.builder;
+  auto type = [&](Type element) { return builder.getNamedAttr("to", TypeAttr::get(element)); };
+  auto axis = builder.getNamedAttr("axis", getAxisAttr());
+  auto block = builder.getNamedAttr("block_size", getBlockSizeAttr());
+  Value codes =
+      code.op("graph.quantize", {getX(), getScale(), getZeroPoint()}, {axis, block, type(getTo())});
+  return finish(code.op("graph.dequantize", {codes, getScale(), getZeroPoint()},
+                        {axis, block, type(GraphCode::element(getX()))}),
+                results);
 }
 
 LogicalResult DequantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {

@@ -2,6 +2,7 @@
 #include "compiler/graph/Structure.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Comprehension.h"
 #include "compiler/graph/SequenceChanges.h"
 #include "compiler/graph/UpperBounds.h"
 
@@ -23,6 +24,10 @@ void GraphDialect::addStructure() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/SequenceChangesOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/ComprehensionOps.cpp.inc"
       >();
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/module/ElfImage.h"
 
 #include "compiler/module/ElfClass.h"
+#include "compiler/module/ModuleWriter.h"
 #include "runtime/ModuleFormat.h"
 
 #include <cstring>
@@ -59,31 +60,75 @@ template <typename Elf> bool isReadable(const std::string &image) {
          header.e_shstrndx < header.e_shnum;
 }
 
-/// The symbol's name for people: the part that is a key of `labels`, up to the first dot, replaced.
-std::string labelled(std::string_view name, const std::map<std::string, std::string> &labels) {
-  size_t dot = std::min(name.find('.'), name.size());
-  auto found = labels.find(std::string(name.substr(0, dot)));
-  return found == labels.end() ? std::string(name) : found->second + std::string(name.substr(dot));
-}
-
-template <typename Elf>
-void renameSymbols(Tables<Elf> &tables, const std::map<std::string, std::string> &labels) {
+/// Calls `take` with each symbol that has a name and with that name; what it makes of the symbol is
+/// written back.
+template <typename Elf, typename Take> void eachSymbol(Tables<Elf> &tables, Take take) {
   auto *symbols = tables.find(".symtab"), *strings = tables.find(".strtab");
-  if (labels.empty() || !symbols || !strings)
+  if (!symbols || !strings)
     return;
-  std::string old = tables.image.substr(strings->sh_offset, strings->sh_size), renamed(1, '\0');
+  std::string names = tables.image.substr(strings->sh_offset, strings->sh_size);
   for (uint64_t at = symbols->sh_offset; at < symbols->sh_offset + symbols->sh_size;
        at += sizeof(typename Elf::Symbol)) {
     typename Elf::Symbol symbol;
     std::memcpy(&symbol, tables.image.data() + at, sizeof symbol);
-    if (symbol.st_name == 0 || symbol.st_name >= old.size())
+    if (symbol.st_name == 0 || symbol.st_name >= names.size())
       continue;
-    std::string name = labelled(old.c_str() + symbol.st_name, labels);
-    symbol.st_name = llvm::ELF::Elf32_Word(renamed.size());
-    renamed += name + '\0';
+    take(symbol, std::string_view(names.c_str() + symbol.st_name));
     std::memcpy(tables.image.data() + at, &symbol, sizeof symbol);
   }
-  tables.replace(*strings, renamed);
+}
+
+/// The part of a function's name that an object exports: up to the first dot.
+std::string exportedPart(std::string_view name) {
+  return std::string(name.substr(0, name.find('.')));
+}
+
+/// The symbol's name for people: the exported part, if it has a label, replaced.
+std::string labelled(std::string_view name, const std::map<std::string, std::string> &labels) {
+  std::string exported = exportedPart(name);
+  auto found = labels.find(exported);
+  return found == labels.end() ? std::string(name)
+                               : found->second + std::string(name.substr(exported.size()));
+}
+
+template <typename Elf>
+void renameSymbols(Tables<Elf> &tables, const std::map<std::string, std::string> &labels) {
+  if (labels.empty() || !tables.find(".symtab") || !tables.find(".strtab"))
+    return;
+  std::string renamed(1, '\0');
+  eachSymbol(tables, [&](typename Elf::Symbol &symbol, std::string_view name) {
+    symbol.st_name = llvm::ELF::Elf32_Word(renamed.size());
+    renamed += labelled(name, labels) + '\0';
+  });
+  tables.replace(*tables.find(".strtab"), renamed);
+}
+
+template <typename Elf> Status addDebugSections(Tables<Elf> &tables, const ModuleParts &parts) {
+  std::vector<DebugFunction> functions;
+  eachSymbol(tables, [&](typename Elf::Symbol &symbol, std::string_view name) {
+    auto nodes = parts.nodes.find(exportedPart(name));
+    if (symbol.getType() == llvm::ELF::STT_FUNC && nodes != parts.nodes.end() &&
+        !nodes->second.empty())
+      functions.push_back(
+          {symbol.st_value & ~uint64_t(tables.header.e_machine == llvm::ELF::EM_ARM),
+           symbol.st_size, labelled(name, parts.labels), nodes->second});
+  });
+  llvm::sort(functions,
+             [](const DebugFunction &a, const DebugFunction &b) { return a.address < b.address; });
+  constexpr int kBits = sizeof(typename Elf::Offset) * 8;
+  auto sections = debugSections(functions, kBits);
+  if (!sections)
+    return sections.status();
+  for (const auto &[name, contents] : *sections) {
+    typename Elf::Section section{};
+    section.sh_name = llvm::ELF::Elf32_Word(tables.names.size());
+    section.sh_type = llvm::ELF::SHT_PROGBITS;
+    section.sh_addralign = 1;
+    tables.names += name + '\0';
+    tables.replace(section, contents);
+    tables.sections.push_back(section);
+  }
+  return {};
 }
 
 /// Appends the section's header, whose offset is set once the image's size is known.
@@ -102,8 +147,7 @@ Status unreadable() {
 }
 
 template <typename Elf>
-Result<ElfImage> finish(std::string linked, int64_t weightsBytes,
-                        const std::map<std::string, std::string> &labels) {
+Result<ElfImage> finish(std::string linked, int64_t weightsBytes, const ModuleParts &parts) {
   if (weightsBytes < 0 ||
       uint64_t(weightsBytes) > std::numeric_limits<typename Elf::Offset>::max() / 2)
     return Status(StatusCode::Unsupported,
@@ -116,7 +160,9 @@ Result<ElfImage> finish(std::string linked, int64_t weightsBytes,
     return unreadable();
   ElfImage result;
   result.headerOffset = int64_t(header->sh_offset);
-  renameSymbols(tables, labels);
+  if (Status status = addDebugSections(tables, parts); !status.ok())
+    return status;
+  renameSymbols(tables, parts.labels);
   addWeightsSection(tables, weightsBytes);
   tables.replace(tables.sections[tables.header.e_shstrndx], tables.names);
   tables.align(8);
@@ -136,13 +182,12 @@ Result<ElfImage> finish(std::string linked, int64_t weightsBytes,
 
 } // namespace
 
-Result<ElfImage> finishImage(std::string linked, int64_t weightsBytes,
-                             const std::map<std::string, std::string> &labels) {
+Result<ElfImage> finishImage(std::string linked, int64_t weightsBytes, const ModuleParts &parts) {
   switch (elfClassOf(linked)) {
   case llvm::ELF::ELFCLASS64:
-    return finish<Elf64>(std::move(linked), weightsBytes, labels);
+    return finish<Elf64>(std::move(linked), weightsBytes, parts);
   case llvm::ELF::ELFCLASS32:
-    return finish<Elf32>(std::move(linked), weightsBytes, labels);
+    return finish<Elf32>(std::move(linked), weightsBytes, parts);
   default:
     return unreadable();
   }

@@ -78,7 +78,7 @@ Result<ElfImage> linkImage(const ModuleParts &parts) {
   auto linked = linkShared(objects, parts.name);
   if (!linked)
     return linked.status();
-  return finishImage(std::move(*linked), parts.weightsBytes, parts.labels);
+  return finishImage(std::move(*linked), parts.weightsBytes, parts);
 }
 
 /// Sets the header's hashes: of the image with both taken as zero, and of the weights.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/Status.h"
+#include "compiler/module/DebugInfo.h"
 
 #include <map>
 #include <span>
@@ -33,6 +34,8 @@ struct ModuleParts {
   std::string triple;              // of a module without kernels; empty: the process's
   /// For symbols of objects: the nodes' names, by which debuggers and profilers call the kernel.
   std::map<std::string, std::string> labels;
+  /// And the nodes themselves, of all kernels that have the code; empty: no debug information.
+  std::map<std::string, std::vector<SourceNode>> nodes;
 };
 
 /// IoError where the file can't be written ("no space left on device"); then none is left behind,

@@ -9,6 +9,7 @@
 #include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
 #include "compiler/pipeline/ReferenceWarnings.h"
+#include "compiler/pipeline/SourceNodes.h"
 #include "compiler/pipeline/Verification.h"
 #include "compiler/program/Batching.h"
 #include "compiler/program/PartialEvaluation.h"
@@ -57,6 +58,7 @@ constexpr Stage kRewrites[] = {{"check-sizes", rewrite::checkSizes},
                                {"straighten", rewrite::straighten},
                                {"fold-constants", rewrite::foldConstants},
                                {"cse", eliminateCommon},
+                               {"order-products", rewrite::orderProducts},
                                {"merge-scans", rewrite::mergeScans},
                                {"one-hot-sums", rewrite::pickOneHot},
                                {"layout", rewrite::chooseLayout},
@@ -242,6 +244,7 @@ Status Compilation::rewriteGraph() {
       options_.devices.empty() && !options_.memoryBudget && options_.recomputation.empty();
   options.keepControl = options_.keepControl;
   options.precision = options_.precision;
+  options.fastMath = options_.fastMath;
   options.schedules = &schedules_;
   options.explains = options_.explained != nullptr;
   if (options.explains)
@@ -651,8 +654,23 @@ Status Compilation::compileKernels() {
   }
   for (auto [number, first] : renamed_)
     kernels_[number].symbol = kernels_[first].symbol;
+  if (options_.debugInfo)
+    noteNodes();
   parts_.objects = std::move(compiled->objects);
   return {};
+}
+
+void Compilation::noteNodes() {
+  for (func::FuncOp function : functions_)
+    function.walk([&](graph::KernelOp op) {
+      auto number = op->getAttrOfType<IntegerAttr>(kKernelNumber);
+      auto known = number ? parts_.labels.find(kernels_[size_t(number.getInt())].symbol)
+                          : parts_.labels.end();
+      if (known != parts_.labels.end()) // else a library does it
+        addSourceNodes(op.getLoc(), options_.model, parts_.nodes[known->first]);
+    });
+  for (auto &[symbol, label] : parts_.labels)
+    label = labelWithNodes(label, parts_.nodes[symbol]);
 }
 
 Status Compilation::planMemory() {

@@ -117,6 +117,9 @@ private:
   /// where it has them.
   Status compileKernels();
 
+  /// Of each kernel's code the nodes that it is for, for debuggers and profilers.
+  void noteNodes();
+
   /// 4. What a run computes again to keep to its memory: kernels as they are, none of which has to
   /// be emitted for it. By the kernels' times, where there are code and somebody to measure it.
   Status planMemory();

@@ -29,6 +29,8 @@ struct CompileOptions {
   bool evaluatePartially = true; // off: programs keep their calls of functions that are known
   bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
   Precision precision = Precision::Fast;
+  bool fastMath = false; // expressions by rules of real numbers, too
+  bool debugInfo = true; // kernels' nodes and lines for debuggers and profilers
   std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
   /// Given what may be chosen of the kernels and decided for operators, and what was, before the
   /// kernels become code; none: it isn't found out.

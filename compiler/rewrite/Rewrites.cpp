@@ -14,6 +14,7 @@ Table<Rewrite> &rewrites() {
       {"graph-decompose", "replace larger operators that no kernel takes whole", decompose},
       {"graph-simplify", "remove what does nothing", simplify},
       {"graph-fold-constants", "evaluate operators on constants", foldConstants},
+      {"graph-order-products", "multiply chains of products in the best order", orderProducts},
       {"graph-integer-products", "multiply codes, not the numbers that they stand for",
        multiplyIntegers},
       {"graph-pooled-codes", "take the largest of codes before they are scaled", poolCodes},

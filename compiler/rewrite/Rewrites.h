@@ -29,6 +29,8 @@ struct Options {
   /// Loops and branches stay.
   bool keepControl = false;
   Precision precision = Precision::Fast;
+  /// Expressions are simplified by rules of real numbers, too.
+  bool fastMath = false;
   /// What is asked for kernels, and is told what was made; null: nothing.
   kernel::Schedules *schedules = nullptr;
 
@@ -89,6 +91,8 @@ mlir::LogicalResult limitCodes(mlir::func::FuncOp function, const Options &optio
 /// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that
 /// their users do anyway.
 mlir::LogicalResult simplify(mlir::func::FuncOp function, const Options &options);
+/// Chains of products are multiplied in the order that takes the fewest operations.
+mlir::LogicalResult orderProducts(mlir::func::FuncOp function, const Options &options);
 /// Larger operators that no kernel takes whole become graphs of smaller ones.
 mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &options);
 /// Convolutions and pooling become channels-last, and the transpositions that this needs are moved

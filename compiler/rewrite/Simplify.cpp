@@ -439,10 +439,11 @@ void addSimplifyPatterns(RewritePatternSet &patterns) {
                ReshapeBehindElementwise>(patterns.getContext());
 }
 
-LogicalResult simplify(func::FuncOp function, const Options &) {
+LogicalResult simplify(func::FuncOp function, const Options &options) {
   countAxesFromTheFront(function);
   RewritePatternSet patterns(function.getContext());
   addSimplifyPatterns(patterns);
+  addAlgebraicRules(patterns, options.fastMath);
   GreedyRewriteConfig config;
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
   return applyPatternsAndFoldGreedily(function, std::move(patterns), config);

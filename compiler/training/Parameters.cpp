@@ -5,6 +5,7 @@
 #include "compiler/graph/Gradient.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/States.h"
+#include "compiler/training/FakeQuantization.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/GlobPattern.h"
@@ -92,7 +93,8 @@ Result<std::vector<Parameter>> takeParameters(StepFunction &step, Value loss,
   std::vector<Parameter> result;
   for (graph::ConstantOp constant : candidates) {
     std::string name = nameOf(constant);
-    bool taken = trainable.empty() && cast<RankedTensorType>(constant.getType()).getRank() > 0;
+    bool taken = trainable.empty() && cast<RankedTensorType>(constant.getType()).getRank() > 0 &&
+                 !isScale(constant.getY());
     for (size_t i = 0; i < trainable.size(); ++i)
       if ((*patterns)[i].match(name))
         taken = meant[i] = true;

@@ -4,6 +4,7 @@
 #include "compiler/autodiff/Differentiate.h"
 #include "compiler/graph/ProcessReduction.h"
 #include "compiler/training/Dropout.h"
+#include "compiler/training/FakeQuantization.h"
 #include "compiler/training/LossScale.h"
 #include "compiler/training/Losses.h"
 #include "compiler/training/RunKeys.h"
@@ -30,6 +31,7 @@ public:
         problem = diagnostic.str();
       return success();
     });
+    fuseQuantizations(step_.function);
     for (auto stage :
          {&Construction::meetProcesses, &Construction::findLoss, &Construction::findStates,
           &Construction::observe, &Construction::differentiate, &Construction::update})

@@ -1,6 +1,8 @@
 // The language as it is written: what the parser makes, the printer writes and inference types.
 #pragma once
 
+#include "base/Tokens.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,30 +10,13 @@
 
 namespace tensmith::text {
 
-/// From 1 on; columns count bytes. `file`: of those that the program is made of, 0 its own.
-struct Place {
-  uint32_t line = 0, column = 0, file = 0;
-};
+using tensmith::Comment;
+using tensmith::counted;
+using tensmith::Message;
+using tensmith::Place;
 
 /// "graph.conv" is the operator conv, whatever else has its name.
 inline constexpr char kOperatorPrefix[] = "graph.";
-
-struct Message {
-  Place place;
-  std::string text;
-};
-
-/// "1 argument", "2 arguments".
-inline std::string counted(size_t count, const std::string &what) {
-  return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
-}
-
-/// `// ...`, up to the end of the line.
-struct Comment {
-  Place place;
-  std::string text;
-  bool trailing = false; // something stands before it on the line
-};
 
 /// A size in a type: a number, a name, `?`, or arithmetic on those.
 struct DimExpr {

@@ -1,138 +1,14 @@
-// Words, numbers, strings, and signs of one or two characters; `//` begins a comment.
+// The signs of the language; `//` begins a comment.
 #include "frontends/text/Lexer.h"
 
-#include <cctype>
-#include <string_view>
-
 namespace tensmith::text {
-namespace {
-
-constexpr std::string_view kPairs[] = {"->", "=>", "==", "!=", "<=", ">=", "&&", "||", ":="};
-constexpr std::string_view kSigns = "()[]{},;:=+-*/@%<>!|?";
-
-class Lexer {
-public:
-  Lexer(const std::string &text, std::vector<Message> &messages, std::vector<Comment> *comments,
-        uint32_t file)
-      : text_(text), messages_(messages), comments_(comments), file_(file) {}
-
-  std::vector<Token> run() {
-    for (skipBlank(); at_ < text_.size(); skipBlank())
-      next();
-    tokens_.push_back({Token::Kind::End, place(at_), "the end of the file"});
-    return std::move(tokens_);
-  }
-
-private:
-  char peek(size_t ahead = 0) const {
-    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
-  }
-  static bool isWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-  static bool isDigit(char c) { return c >= '0' && c <= '9'; }
-  Place place(size_t at) const { return {line_, uint32_t(at - lineBegin_) + 1, file_}; }
-
-  void skipBlank() {
-    while (at_ < text_.size()) {
-      if (text_[at_] == '\n') {
-        ++line_;
-        lineBegin_ = ++at_;
-      } else if (peek() == '/' && peek(1) == '/') {
-        comment();
-      } else if (std::isspace(static_cast<unsigned char>(text_[at_]))) {
-        ++at_;
-      } else {
-        return;
-      }
-    }
-  }
-
-  void comment() {
-    size_t begin = at_;
-    while (at_ < text_.size() && text_[at_] != '\n')
-      ++at_;
-    if (!comments_)
-      return;
-    std::string text = text_.substr(begin, at_ - begin);
-    text.erase(text.find_last_not_of(" \t\r\v\f") + 1);
-    bool trailing = !tokens_.empty() && tokens_.back().place.line == line_;
-    comments_->push_back({place(begin), std::move(text), trailing});
-  }
-
-  void add(Token::Kind kind, size_t begin) {
-    tokens_.push_back({kind, place(begin), text_.substr(begin, at_ - begin)});
-  }
-
-  void next() {
-    size_t begin = at_;
-    if (isDigit(peek()))
-      return number();
-    if (isWord(peek())) {
-      while (isWord(peek()))
-        ++at_;
-      if (text_.substr(begin, at_ - begin + 1) == kOperatorPrefix && isWord(peek(1)))
-        for (++at_; isWord(peek());)
-          ++at_;
-      return add(Token::Kind::Word, begin);
-    }
-    if (peek() == '"')
-      return string();
-    for (std::string_view pair : kPairs)
-      if (std::string_view(text_).substr(at_, 2) == pair) {
-        at_ += 2;
-        return add(Token::Kind::Sign, begin);
-      }
-    ++at_;
-    if (kSigns.find(text_[begin]) != std::string_view::npos)
-      return add(Token::Kind::Sign, begin);
-    messages_.push_back({place(begin), "this character begins nothing in the language"});
-  }
-
-  void number() {
-    size_t begin = at_;
-    bool real = false;
-    while (isDigit(peek()))
-      ++at_;
-    if (peek() == '.' && isDigit(peek(1))) {
-      real = true;
-      for (++at_; isDigit(peek());)
-        ++at_;
-    }
-    if (peek() == 'e' || peek() == 'E') {
-      size_t digits = peek(1) == '-' || peek(1) == '+' ? 2 : 1;
-      if (isDigit(peek(digits))) {
-        real = true;
-        for (at_ += digits; isDigit(peek());)
-          ++at_;
-      }
-    }
-    add(real ? Token::Kind::Real : Token::Kind::Integer, begin);
-  }
-
-  void string() {
-    size_t begin = at_++;
-    while (at_ < text_.size() && peek() != '"' && peek() != '\n')
-      ++at_;
-    tokens_.push_back(
-        {Token::Kind::String, place(begin), text_.substr(begin + 1, at_ - begin - 1)});
-    if (peek() == '"')
-      ++at_;
-    else
-      messages_.push_back({place(begin), "this string has no end; close it with '\"'"});
-  }
-
-  const std::string &text_;
-  std::vector<Message> &messages_;
-  std::vector<Comment> *comments_;
-  std::vector<Token> tokens_;
-  size_t at_ = 0, lineBegin_ = 0;
-  uint32_t line_ = 1, file_;
-};
-
-} // namespace
 
 std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages,
                             std::vector<Comment> *comments, uint32_t file) {
-  return Lexer(text, messages, comments, file).run();
+  constexpr std::string_view kPairs[] = {"->", "=>", "==", "!=", "<=", ">=", "&&", "||", ":="};
+  LexicalRules rules{"//", "()[]{},;:=+-*/@%<>!|?", kPairs};
+  rules.prefix = kOperatorPrefix;
+  return tensmith::tokenize(text, rules, messages, comments, file);
 }
 
 } // namespace tensmith::text

@@ -5,11 +5,7 @@
 
 namespace tensmith::text {
 
-struct Token {
-  enum class Kind : uint8_t { End, Word, Integer, Real, String, Sign } kind = Kind::End;
-  Place place;
-  std::string text;
-};
+using tensmith::Token;
 
 /// The tokens, the last of which is the end. What is no token is told of and left out.
 std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages,

@@ -63,8 +63,8 @@ std::string Lowering::instanceOf(const FunctionDecl &function, Term *type) {
   std::string key = function.name + ' ' + types_.print(type);
   auto [found, isNew] = symbols_.try_emplace(key);
   if (isNew) {
-    found->second =
-        function.name == "main" ? "main.program" : function.name + "." + std::to_string(number_++);
+    bool isEntry = function.name == "main" && symbols_.size() == 1;
+    found->second = isEntry ? "main.program" : function.name + "." + std::to_string(number_++);
     waiting_.push_back({&function, type, found->second});
     if (function.constant)
       constants_.push_back(waiting_.back());

@@ -164,13 +164,27 @@ private:
     return result;
   }
 
+  void parameters(std::vector<Parameter> &params) {
+    std::set<std::string> names;
+    list(")", [&] {
+      params.push_back(parameter());
+      bindOnce(names, params.back().name, params.back().place);
+    });
+  }
+
+  /// A name is bound once among those that are bound together: which of two it meant, nobody sees.
+  void bindOnce(std::set<std::string> &names, const std::string &name, Place place) {
+    if (name != "_" && !names.insert(name).second)
+      fail(place, "'" + name + "' is there already; choose another name");
+  }
+
   FunctionDecl functionDeclaration() {
     FunctionDecl decl;
     expect("fn");
     decl.place = token().place;
     decl.name = word("the function's name");
     expect("(");
-    list(")", [&] { decl.params.push_back(parameter()); });
+    parameters(decl.params);
     decl.middle = last();
     if (accept("->"))
       decl.result = std::make_unique<TypeExpr>(type());
@@ -293,12 +307,26 @@ private:
   // ---- patterns ----
 
   Pattern pattern() {
+    Pattern result = patternPart();
+    std::set<std::string> names;
+    bindOnce(names, result);
+    return result;
+  }
+
+  void bindOnce(std::set<std::string> &names, const Pattern &pattern) {
+    if (pattern.kind == Pattern::Kind::Name)
+      bindOnce(names, pattern.name, pattern.place);
+    for (const Pattern &part : pattern.parts)
+      bindOnce(names, part);
+  }
+
+  Pattern patternPart() {
     Deeper deeper(*this);
     Pattern result;
     result.place = token().place;
     if (accept("(")) {
       result.kind = Pattern::Kind::Tuple;
-      list(")", [&] { result.parts.push_back(pattern()); });
+      list(")", [&] { result.parts.push_back(patternPart()); });
       return result.parts.size() == 1 && !endsInComma() ? std::move(result.parts[0])
                                                         : std::move(result);
     }
@@ -308,7 +336,7 @@ private:
     } else if (isUpper(result.name)) {
       result.kind = Pattern::Kind::Constructor;
       if (accept("("))
-        list(")", [&] { result.parts.push_back(pattern()); });
+        list(")", [&] { result.parts.push_back(patternPart()); });
     } else {
       result.kind = Pattern::Kind::Name;
     }
@@ -485,7 +513,7 @@ private:
   ExprPointer function(Place place) {
     ExprPointer result = make(Expr::Kind::Function, place);
     expect("(");
-    list(")", [&] { result->params.push_back(parameter()); });
+    parameters(result->params);
     result->middle = last();
     expect("=>");
     result->parts.push_back(expression());

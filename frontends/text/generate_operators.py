@@ -1,6 +1,6 @@
 """Writes the table of the graph dialect's operators, from their records, for the language's names.
 
-    generate_operators.py RECORDS.json OUT     RECORDS.json is llvm-tblgen --dump-json of GraphOps.td
+    generate_operators.py RECORDS.json OUT     RECORDS.json is llvm-tblgen --dump-json of Records.td
 
 A row: OPERATOR("softmax", 1, {{"x", OperandKind::Tensor}}, {{"axis", AttributeKind::Integer, true}}, "summary").
 """

@@ -123,6 +123,17 @@ TS_API ts_status *ts_builder_begin_loop(ts_builder *builder, ts_value trip_count
 TS_API ts_status *ts_builder_yield(ts_builder *builder, const ts_value *values, size_t value_count,
                                    ts_value *results, size_t capacity, size_t *count);
 
+/* Derivatives of values that are there, as more of the graph. `mode`: TS_GRADIENT: of one value, by
+ * each of `by`; `changes` is its cotangent, of its type, or TS_NO_VALUE where it is one number, for
+ * 1; `results` takes as many as `by`. TS_TANGENT: of each of `of`; `changes` are the tangents, one
+ * for each of `by`, of its type; `results` takes as many as `of`. Values of `by` are distinct, and
+ * may lie anywhere in the graph: they are taken as independent. What doesn't depend on them has
+ * zeros. Not within a region. Unsupported where an operator has no derivative, by its name; nothing
+ * was added then. */
+TS_API ts_status *ts_builder_differentiate(ts_builder *builder, int mode, const ts_value *of,
+                                           size_t of_count, const ts_value *by, size_t by_count,
+                                           const ts_value *changes, ts_value *results);
+
 /* An output of the graph, after those before it. A value may be several outputs, and an input one.
  * Not within a region. */
 TS_API ts_status *ts_builder_output(ts_builder *builder, const char *name, ts_value value);

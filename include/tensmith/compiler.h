@@ -215,6 +215,15 @@ typedef struct ts_compile_options {
   /* Of ts_compile_bytes and a program of the language: the folder that it stands in, whose files it
    * may import and load. Null: it has none. */
   const char *folder;
+  /* Not 0: expressions are rewritten by rules of real numbers, too, which change roundings, and
+   * results where something overflows, is infinite or no number (docs/simplification.md). Not
+   * together with the precision exact. */
+  int fast_math;
+  /* Whether the module tells debuggers and profilers which node, of which line of the model's file,
+   * a kernel is of (docs/debugging.md): 1, the default; 0: not. */
+  int debug_info;
+  /* Of a text of comprehensions (.tc): the one to compile. Null: the text has one alone. */
+  const char *function;
 } ts_compile_options;
 
 /* Loads a plug-in, a shared library that adds operators, rewrites, templates, instructions or
@@ -231,7 +240,8 @@ TS_API void ts_compile_options_init(ts_compile_options *options);
  * module to `out_path`, atomically. */
 TS_API ts_status *ts_compile_file(const char *path, const ts_compile_options *options,
                                   const char *out_path);
-/* From memory; `name` stands for the file in messages, and ends in .tsm where it is a program. The
+/* From memory; `name` stands for the file in messages, and ends in .tsm where it is a program,
+ * in .tc where it is a text of comprehensions. The
  * module's bytes are freed with ts_bytes_free. External data is refused. */
 TS_API ts_status *ts_compile_bytes(const void *model, size_t size, const char *name,
                                    const ts_compile_options *options, void **module,
@@ -299,10 +309,28 @@ TS_API ts_status *ts_replace_initialisers(const char *path, const char *const *n
 TS_API ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
                                  const char *const *names, ts_tensor *const *tensors, size_t count,
                                  void **model, size_t *model_size);
+/* The ONNX model at `path` (a program of the language is exported first) with layers in few bits,
+ * as ONNX with QuantizeLinear and DequantizeLinear, which other runtimes compute, too.
+ * `settings`: a JSON object of docs/quantisation.md's settings; null: 8 bits. `samples`: by the
+ * names of the model's inputs, arrays whose first dimension counts samples, on which the model is
+ * run to see the ranges of activations; "labels": integers, the right answers. Of `options`, which
+ * may be null, sizes, target, cache, limits, progress and warnings count. `report` (may be null):
+ * what was done to each layer, and what the outputs lose by it, as JSON. Errors: what settings or
+ * samples can't mean is an invalid argument. Both results are freed with ts_bytes_free. */
+TS_API ts_status *ts_quantize_model(const char *path, const char *settings,
+                                    const ts_compile_options *options, const char *const *names,
+                                    ts_tensor *const *samples, size_t count, void **model,
+                                    size_t *model_size, char **report);
 /* A program of the language as text, in the language's one layout, with its comments; `name` stands
- * for the file in messages. The result is freed as a description is. */
+ * for the file in messages, and ends in .tc where the text is of comprehensions. The result is freed
+ * as a description is. */
 TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,
                                     char **formatted);
+/* The comprehensions of a text (docs/comprehensions.md), as a JSON array: "name", "inputs" and
+ * "results", each with "name", "type" and "dims", and "text", the definition in its one layout. The
+ * JSON is freed with ts_string_free. TS_INVALID_MODEL, with line and column, where it is wrong. */
+TS_API ts_status *ts_describe_comprehensions(const char *text, size_t size, const char *name,
+                                             char **json);
 /* The compiler itself, as JSON: "version", "llvm" (the version it was built with), "assertions"
  * (whether it checks itself) and "module_format" (of the modules that it writes). The text is freed
  * with ts_string_free. */

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections.abc
 import fractions
+import importlib
 import json
 import operator
 import os
@@ -29,7 +30,7 @@ from .signatures import Derivative, ModelSource, Path, Shapes
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "train", "train_step", "__version__"]
+__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "comprehension", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "__version__"]
 __version__: str = _tensmith.version()
 
 
@@ -299,13 +300,44 @@ def export_onnx(program: Path, path: Path, shapes: Shapes | None = None) -> None
     _save(path, model)
 
 
+def quantize(model: Path, path: Path, data: Path | Mapping[str, Any] | None = None, *, shapes: Shapes | None = None, **settings: Any) -> dict[str, Any]:
+    """Writes a model of floats with its layers in few bits, as QDQ ONNX, to `path`.
+
+    data: samples by the names of inputs, arrays (or an .npz file) whose first dimension counts samples; "labels" are the right
+        answers, where they are known. The model is run on them to see which ranges activations have. Weights alone, with
+        activations="float", need none.
+    settings: weights=8, activations="uint8", calibration="entropy", keep=["head*"], rules=[{...}] ...: all of
+        docs/quantisation.md.
+    Gives a report: "layers", each with what it became; "outputs", each with its error in decibels, the part of answers that stayed
+    the same and, with labels, the accuracy before and after; "lost", in percent of answers; "bytes" of weights, before and after.
+
+        report = ts.quantize("model.onnx", "model-int8.onnx", {"image": images}, keep=["head"])
+    """
+    if os.path.exists(path) and os.path.exists(model) and os.path.samefile(model, path):
+        raise Error(f"{os.fspath(path)}: is the model itself; give another path")
+    compilation = _settings(shapes, None, None, None, False, "fast", True, (), ())
+    if data is not None:
+        _calibrate(compilation, data)
+    try:
+        text = json.dumps(settings, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Error(f"quantize: settings are numbers, texts, booleans, lists and dicts: {error}") from None
+    quantised, report = _tensmith.quantize_model(os.fspath(model), text, compilation)
+    _save(path, quantised)
+    return json.loads(report)
+
+
 def _save(path, content):
     """Beside the file first: a write that fails leaves what was there. A device or a pipe is written as it is."""
     _tensmith.write_file(os.fspath(path), content)
 
 
-def grad(model: ModelSource, wrt: str | Sequence[str], of: str, *, cotangent: bool = False, **settings: Any) -> Model:
-    """Compiles a model with the gradients of an output: the outputs "gradient.NAME" come after its own.
+def grad(model: Any, wrt: Any = 0, of: str | None = None, *, cotangent: bool = False, **settings: Any) -> Any:
+    """Of a Python function of tensors: `tensmith.derivatives.grad`, a function that gives gradients by the arguments with the numbers `wrt`.
+
+        slope = ts.grad(lambda x: (x * x).sum())(x)
+
+    Of a model: compiles it with the gradients of an output: the outputs "gradient.NAME" come after its own.
 
     wrt: names of inputs, or of initialisers (parameters), which become inputs; of: the name of the output.
     An output that is no single number takes its cotangent, what each of its elements weighs, as the input
@@ -314,21 +346,55 @@ def grad(model: ModelSource, wrt: str | Sequence[str], of: str, *, cotangent: bo
         step = ts.grad("model.onnx", wrt=["w", "b"], of="loss")
         loss, dw, db = step(x=x, w=w, b=b)
     """
+    if callable(model):
+        return _derivatives().grad(model, wrt, **settings)
+    if of is None:
+        raise Error("a model's gradients are of one of its outputs; name it by `of`")
     return compile(model, derivatives=[("grad", of, wrt, cotangent)], **settings)
 
 
-def jvp(model: ModelSource, wrt: str | Sequence[str], of: str | Sequence[str] = (), **settings: Any) -> Model:
-    """Compiles a model with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
+def _derivatives() -> Any:
+    from . import derivatives
+
+    return derivatives
+
+
+def jvp(model: Any, wrt: Any, of: Any = (), **settings: Any) -> Any:
+    """Of a Python function of tensors, with its arguments and their tangents, two tuples: what it gives, and its derivative along those.
+
+    Of a model: compiles it with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
     outputs "tangent.OUTPUT" of the outputs `of` (all of floats if none) come after the model's own."""
+    if callable(model):
+        return _derivatives().jvp(model, wrt, of, **settings)
     return compile(model, derivatives=[("jvp", of, wrt)], **settings)
 
 
-def hvp(model: ModelSource, wrt: str | Sequence[str], of: str, **settings: Any) -> Model:
-    """Compiles a model with the gradients of an output, and with their derivatives along a direction: the Hessian times
+def hvp(model: Any, wrt: Any, of: Any, **settings: Any) -> Any:
+    """Of a Python function that gives one number, with its arguments and directions, two tuples: its Hessian times those.
+
+    Of a model: compiles it with the gradients of an output, and with their derivatives along a direction: the Hessian times
     the inputs "tangent.NAME", as the outputs "tangent.gradient.NAME"."""
+    if callable(model):
+        return _derivatives().hvp(model, wrt, of, **settings)
     wrt = [wrt] if isinstance(wrt, str) else list(wrt)
     second = ("jvp", [f"gradient.{name}" for name in wrt], wrt)
     return compile(model, derivatives=[("grad", of, wrt), second], **settings)
+
+
+_OF_FUNCTIONS = ("backward", "hessian", "linearize", "record", "value_and_grad", "vjp")
+
+
+def __getattr__(name: str) -> Any:
+    """What needs eager tensors is loaded when it is first used."""
+    if name in _OF_FUNCTIONS:
+        return getattr(_derivatives(), name)
+    if name in ("scan", "vmap"):
+        from .recorded import operators
+
+        return getattr(operators, name)
+    if name in ("nn", "optim"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 
 
 def train_step(
@@ -459,6 +525,20 @@ def from_torch(model: Any, example_inputs: Any = None, **options: Any) -> Any:
     return from_torch(model, example_inputs, **options)
 
 
+def comprehension(text: str, **settings: Any) -> Any:
+    """The tensor comprehensions of a text (docs/comprehensions.md): an object with a function for each `def`, by its name.
+
+        tc = ts.comprehension("def matmul(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }")
+        c = tc.matmul(a, b)              # NumPy arrays, or any that have `__dlpack__`
+
+    A function is compiled when it is first called, for all sizes, and kept in the cache of compiled models. settings: those of
+    `compile`, as threads or cache_dir. Errors name line and column, and what is expected there.
+    """
+    from .comprehensions import Comprehensions
+
+    return Comprehensions(text, settings)
+
+
 def load_plugin(path: Path) -> None:
     """Loads a plug-in, a shared library that adds operators, rewrites, templates or targets to the compiler (docs/plugins.md).
 
@@ -550,3 +630,11 @@ class _Session:
             found = self._find() if self._kept.keep(path, interface) else None
             return found or (_KeptModel(_tensmith.load(path, self._threads, 0, 0), open(path, "rb")), interface)
 
+
+def __getattr__(name: str) -> Any:
+    """`tensmith.language`, opened when it is first asked for: modules run without it."""
+    if name == "language":
+        import importlib
+
+        return importlib.import_module(".language", __name__)
+    raise AttributeError(f"module 'tensmith' has no attribute {name!r}")

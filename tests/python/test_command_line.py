@@ -105,6 +105,14 @@ def test_verbose_says_what_is_done(model, tmp_path):
     assert "is taken from the cache" in again.stderr and first.stdout == again.stdout
 
 
+def test_options_that_come_too_late_for_a_module(model, tmp_path):
+    """Breaks if a module is run as if it followed an option that it can't."""
+    tensmith("compile", model, "-o", tmp_path / "m.so")
+    run = lambda *more: tensmith("run", tmp_path / "m.so", "--input", "x=1x3xf32=ones", *more).stderr
+    assert "m.so is a module, which is compiled already: --precision, --no-cache are not heeded" in run("--precision", "exact", "--no-cache")
+    assert not run("--time-limit", "60", "--memory-limit", "1GB")
+
+
 BUSY = """
 import sys
 import numpy, onnx

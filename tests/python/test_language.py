@@ -724,3 +724,10 @@ def test_the_example_of_a_tree_lstm(tmp_path):
 @pytest.mark.parametrize("name", sorted({path.stem for path in EXAMPLES.glob("*.tsm")} - {"treelstm"}))
 def test_an_example_is_as_numpy_says(name, tmp_path):
     assert example(name).largest_difference(8, tmp_path) < 1e-5
+
+
+@pytest.mark.parametrize("length", ["n", "3"])
+def test_main_calls_itself(program, length):
+    """Breaks if the entry and the procedure that it calls again are taken for one."""
+    double = program(f"fn main(x: f32[{length}], k: i64[]) -> f32[{length}] = if k > 0 {{ main(x * 2.0, k - 1) }} else {{ x }}\n")
+    np.testing.assert_array_equal(double(np.ones(3, np.float32), np.int64(5)), np.full(3, 32, np.float32))

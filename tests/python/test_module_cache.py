@@ -362,3 +362,15 @@ def test_verify_removes_what_is_damaged(model, cache):
     entry.write_bytes(b"damage")
     done = run("cache", "verify", "--remove", "--json", cache=cache)
     assert done.returncode == 0 and len(json.loads(done.stdout)["damaged"]) == 1 and not entry.exists()
+
+
+def test_a_limit_that_is_no_size_is_told_of(model, cache):
+    """Breaks if a limit is passed over, or taken for none: everything would be removed, or nothing."""
+    kept = run("compile", model, "-o", cache.parent / "m.so", cache=cache, TENSMITH_CACHE_LIMIT="2GiB")
+    assert kept.returncode == 0 and "TENSMITH_CACHE_LIMIT" not in kept.stderr
+    before = sorted(cache.iterdir())
+    assert before
+    for command in (("cache", "list"), ("cache", "prune")):
+        done = run(*command, cache=cache, TENSMITH_CACHE_LIMIT="two")
+        assert done.returncode != 0 and "TENSMITH_CACHE_LIMIT is no number of bytes; set it to one, as 500MB or 2GiB" in done.stderr
+    assert sorted(cache.iterdir()) == before

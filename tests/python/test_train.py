@@ -330,6 +330,24 @@ def test_regression_by_command_line_and_by_configuration(line, tmp_path):
     assert states_of(tmp_path / "a")[0] == states_of(tmp_path / "b")[0]
 
 
+def test_a_column_called_target_is_it_beside_text(line, tmp_path):
+    """Breaks if any column of text is the target, whatever the others are called."""
+    rows = [(i, -i, 3 * i, "ab"[i % 2]) for i in range(40)]
+    (tmp_path / "text.csv").write_text("a,b,target,name\n" + "".join(f"{a},{b},{y},{n}\n" for a, b, y, n in rows))
+    (tmp_path / "numbers.csv").write_text("a,target,b\n" + "".join(f"{a},{y},{b}\n" for a, b, y, _ in rows))
+    settings = ["--loss", "mean_squared_error", "--epochs", 1, "--batch", 10, "--learning-rate", 1e-4, "--output", tmp_path / "run"]
+    assert "the column 'name' is text, and the target is 'target'" in refused(line, "--data", tmp_path / "text.csv", *settings)
+    train(line, "--data", tmp_path / "numbers.csv", *settings)
+
+
+def test_an_epoch_shorter_than_the_interval_is_in_the_metrics(line, tmp_path):
+    """Breaks if a short run tells of no loss at all."""
+    (tmp_path / "table.csv").write_text("a,b,y\n" + "".join(f"{i / 64},{-i / 64},{i / 32}\n" for i in range(64)))
+    train(line, "--data", tmp_path / "table.csv", "--loss", "mean_squared_error", "--epochs", 3, "--batch", 16, "--output", tmp_path / "run")
+    lines = [metric for metric in metrics_of(tmp_path / "run") if metric["kind"] == "train"]
+    assert [(metric["step"], metric["epoch"]) for metric in lines] == [(4, 1), (8, 2), (12, 3)]
+
+
 def test_folder_of_pictures(network, tmp_path):
     draw = numpy.random.default_rng(2)
     for part, count in (("train", 24), ("test", 8)):

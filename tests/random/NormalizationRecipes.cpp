@@ -49,7 +49,8 @@ Operation *lrn(Generator &g, StringRef name) {
 Operation *quantise(Generator &g, StringRef name) {
   Type code = graph::elementType(g.context, g.random.of({DataType::I8, DataType::U8}));
   Type real = g.chance(0.8) ? Type(g.builder.getF32Type()) : g.builder.getF16Type();
-  Value x = g.tensor(1, 5, name == "quantize" ? real : code);
+  bool isOfCodes = name == "dequantize";
+  Value x = g.tensor(1, 5, isOfCodes ? code : real);
   int64_t axis = g.between(0, g.rank(x) - 1);
   Dims scaleDims;
   if (g.chance(0.5))
@@ -58,8 +59,7 @@ Operation *quantise(Generator &g, StringRef name) {
   Value scale = g.fresh(real, scaleDims, "powers", g.chance(0.7));
   SmallVector<Value> operands{x, scale};
   operands.push_back(g.chance(0.5) ? g.fresh(code, scaleDims, "positive", true) : g.none());
-  return g.create(name, operands,
-                  {g.i64("axis", axis), g.type("to", name == "quantize" ? code : real)});
+  return g.create(name, operands, {g.i64("axis", axis), g.type("to", isOfCodes ? real : code)});
 }
 
 } // namespace
@@ -71,6 +71,7 @@ ArrayRef<NamedRecipe> normalizationRecipes() {
       {"batch_norm", channelNorm, 1},   {"instance_norm", channelNorm, 0.6},
       {"group_norm", channelNorm, 0.6}, {"lrn", lrn, 0.4},
       {"quantize", quantise, 0.8},      {"dequantize", quantise, 0.8},
+      {"fake_quantize", quantise, 0.6},
   };
   return kRecipes;
 }

@@ -143,12 +143,13 @@ def commands(page):
 
 
 @needs_program
-@pytest.mark.parametrize("page", ["deploy.md", "open-sizes.md", "quantised.md", "profile.md"])
+@pytest.mark.parametrize("page", ["deploy.md", "open-sizes.md", "quantisation.md", "profile.md"])
 def test_commands_of_a_page_run(tmp_path, page):
     size = ["batch", "h", "w"] if page == "open-sizes.md" else [1, 32, 32]
     onnx.save(network(size), tmp_path / "model.onnx")
     onnx.save(network([1, 32, 32], quantised=True), tmp_path / "model-int8.onnx")
     numpy.save(tmp_path / "image.npy", numpy.zeros((1, 3, 32, 32), "float32"))
+    numpy.savez(tmp_path / "samples.npz", image=numpy.random.default_rng(2).random((4, 3, 32, 32), "float32"))
     for name in ("model", "before", "after"):
         subprocess.run([TENSMITH, "compile", "model.onnx", "-o", f"{name}.so"], cwd=tmp_path, check=True, capture_output=True)
     found = list(commands(page))

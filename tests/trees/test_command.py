@@ -163,8 +163,11 @@ def test_refusals_say_where_and_what(table, tmp_path):
     assert "learning_rate is -1" in refused("train", "--data", folder / "numbers.csv", "--learning-rate", "-1", status=2)
     assert "no data to train on" in refused("train", status=2)
     assert "has text" in refused("train", "--data", folder / "train.csv", "--target", "y")
-    (tmp_path / "one.csv").write_text("a,b,y\n1,2,x\n3,4,x\n")
-    assert "one class alone in its target, 'x'" in refused("train", "--data", tmp_path / "one.csv")
+    for text, what in (("a,b,y\n1,2,0\n3,zz,1\n", "column 'b' has text ('zz')"), ("a,a,y\n1,2,0\n3,4,1\n", "has two columns 'a'"),
+                       ("a;b;y\n1;2;0\n", "one column alone, 'a;b;y'"), ("a,b,y\n1,2,x\n3,4,x\n", "one class alone in its target, 'x'")):
+        (tmp_path / "wrong.csv").write_text(text)
+        assert what in refused("train", "--data", tmp_path / "wrong.csv")
+    assert "(it has 'a', 'b', 'y')" in refused("train", "--data", tmp_path / "wrong.csv", "--target", "price")
     (tmp_path / "bad.toml").write_text("[data]\ntrain = 'x.csv'\n[parameter]\neta = 1\n")
     assert "bad.toml:3: 'parameter' is none" in refused("train", tmp_path / "bad.toml")
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")

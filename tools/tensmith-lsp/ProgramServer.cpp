@@ -6,16 +6,15 @@
 #include "compiler/graph/Dialects.h"
 #include "frontends/text/Lexer.h"
 #include "frontends/text/Program.h"
+#include "tools/tensmith-lsp/ComprehensionDocument.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 namespace tensmith::lsp {
 namespace {
 
-using Json = nlohmann::json;
 constexpr size_t kLargestMessage = size_t(64) << 20;
 
 /// The body of the next message; nothing at the end of the input, or where no length is given.
@@ -42,20 +41,6 @@ void send(const Json &message) {
   std::cout << "Content-Length: " << body.size() << "\r\n\r\n" << body << std::flush;
 }
 
-Json positionOf(text::Place place) {
-  return {{"line", place.line ? place.line - 1 : 0},
-          {"character", place.column ? place.column - 1 : 0}};
-}
-Json rangeOf(text::Place place, size_t length) {
-  text::Place end = place;
-  end.column += uint32_t(length);
-  return {{"start", positionOf(place)}, {"end", positionOf(end)}};
-}
-
-bool isAt(text::Place a, text::Place b) {
-  return a.line == b.line && a.column == b.column && a.file == b.file;
-}
-
 std::string describe(const text::OperatorInfo &info) {
   std::string result = std::string(info.name) + "(";
   auto add = [&](std::string_view name, const char *mark) {
@@ -70,70 +55,47 @@ std::string describe(const text::OperatorInfo &info) {
   return result + "): " + std::string(info.summary);
 }
 
-class Document {
+class ProgramDocument final : public Document {
 public:
-  Document(std::string text, const std::string &uri, mlir::MLIRContext &context)
-      : text_(std::move(text)), tokens_(text::tokenize(text_, ignored_)),
-        program_(text_, uri, folderOf(uri), context) {}
+  ProgramDocument(const std::string &text, const std::string &uri, mlir::MLIRContext &context)
+      : Document(text, tokensOf(text)), program_(text_, uri, folderOf(uri), context) {}
 
-  Json diagnostics() const {
+  Json diagnostics() const override {
     Json result = Json::array();
     for (const text::Message &message : program_.messages) {
       // What is wrong in another file is told where that is imported.
       bool own = message.place.file == 0;
       text::Place place = own ? message.place : program_.files[message.place.file].importedAt;
       result.push_back(
-          {{"range", rangeOf(place, lengthAt(place))},
-           {"severity", 1},
-           {"source", "tensmith"},
-           {"message", (own ? "" : program_.at(message.place) + ": ") + message.text}});
+          messageAt(place, (own ? "" : program_.at(message.place) + ": ") + message.text));
     }
     return result;
   }
 
-  Json hover(uint32_t line, uint32_t character) {
-    for (const text::Token &token : tokens_) {
-      bool here = token.kind == text::Token::Kind::Word && token.place.line == line + 1 &&
-                  token.place.column <= character + 1 &&
-                  character + 1 < token.place.column + token.text.size();
-      std::string said = here ? describeWord(token) : "";
-      if (!said.empty())
-        return {{"contents", {{"kind", "plaintext"}, {"value", said}}},
-                {"range", rangeOf(token.place, token.text.size())}};
-    }
-    return nullptr;
-  }
-
-  Json completion() {
+  Json completion() override {
     Json items = Json::array();
-    auto add = [&](std::string_view label, int kind, const std::string &detail) {
-      items.push_back({{"label", label}, {"kind", kind}, {"detail", detail}});
-    };
     bool typed = program_.messages.empty();
     for (const auto &[name, function] : program_.names.functions)
-      add(name, function->constant ? 21 : 3, typed ? signatureOf(*function) : "");
+      add(items, name, function->constant ? 21 : 3, typed ? signatureOf(*function) : "");
     for (const auto &[name, constructor] : program_.names.constructors)
-      add(name, 4, describeConstructor(constructor));
+      add(items, name, 4, describeConstructor(constructor));
     for (const auto &[name, type] : program_.names.types)
-      add(name, 7, "a data type");
+      add(items, name, 7, "a data type");
     for (const text::OperatorInfo &info : text::allOperators())
-      add(info.name, 24, describe(info));
+      add(items, info.name, 24, describe(info));
     for (const char *word :
          {"fn", "let", "if", "else", "match", "type", "true", "false", "load", "ref", "import"})
-      add(word, 14, "");
+      add(items, word, 14, "");
     return items;
   }
 
-  /// One edit for all of it; none where it can't be read.
-  Json formatting() const {
+  Json formatting() const override {
     std::vector<text::Message> messages;
     std::vector<text::Comment> comments;
     text::Module module = text::parse(text_, messages, &comments);
     if (!messages.empty())
       return nullptr;
-    text::Place end{uint32_t(std::count(text_.begin(), text_.end(), '\n')) + 2, 1};
-    return Json::array({{{"range", {{"start", positionOf({1, 1})}, {"end", positionOf(end)}}},
-                         {"newText", text::print(module, comments)}}});
+    return replacedBy(text::print(module, comments));
   }
 
 private:
@@ -144,11 +106,9 @@ private:
                : "";
   }
 
-  size_t lengthAt(text::Place place) const {
-    for (const text::Token &token : tokens_)
-      if (isAt(token.place, place))
-        return std::max<size_t>(1, token.text.size());
-    return 1;
+  static std::vector<text::Token> tokensOf(const std::string &text) {
+    std::vector<text::Message> ignored;
+    return text::tokenize(text, ignored);
   }
 
   std::string describeConstructor(const text::ConstructorInfo &info) const {
@@ -171,7 +131,7 @@ private:
   }
 
   /// The type that a name has there, or what it is at the top.
-  std::string describeWord(const text::Token &token) {
+  std::string describeWord(const text::Token &token) override {
     bool typed = program_.messages.empty();
     if (std::string type = typed ? typeAt(token.place) : ""; !type.empty())
       return token.text + ": " + type;
@@ -208,9 +168,6 @@ private:
   }
 
   using Expr = text::Expr;
-  std::string text_;
-  std::vector<text::Message> ignored_;
-  std::vector<text::Token> tokens_;
   text::Program program_;
 };
 
@@ -298,7 +255,10 @@ private:
   }
 
   Json open(const std::string &uri, const std::string &text) {
-    documents_[uri] = std::make_unique<Document>(text, uri, context_);
+    if (std::string_view(uri).ends_with(".tc"))
+      documents_[uri] = std::make_unique<ComprehensionDocument>(text);
+    else
+      documents_[uri] = std::make_unique<ProgramDocument>(text, uri, context_);
     send({{"jsonrpc", "2.0"},
           {"method", "textDocument/publishDiagnostics"},
           {"params", {{"uri", uri}, {"diagnostics", documents_[uri]->diagnostics()}}}});

@@ -29,6 +29,7 @@ void addBench(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
 void addCompare(CLI::App &app, Action &chosen);
 void addExport(CLI::App &app, Action &chosen);
+void addQuantize(CLI::App &app, Action &chosen);
 void addFormat(CLI::App &app, Action &chosen);
 void addMachine(CLI::App &app, Action &chosen);
 void addTrain(CLI::App &app, Action &chosen);

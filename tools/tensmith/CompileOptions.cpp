@@ -4,7 +4,25 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <array>
+
 namespace tensmith::cli {
+namespace {
+
+/// What runs of modules heed as well.
+constexpr std::array<std::string_view, 5> kOfRunsToo = {"--shape", "--keep", "--plugin",
+                                                        "--memory-limit", "--time-limit"};
+
+void noteGiven(const CLI::App &group, CompileSettings &settings) {
+  settings.ofModels.clear();
+  for (const CLI::Option *option : group.get_options())
+    if (option->count() > 0 &&
+        std::ranges::find(kOfRunsToo, option->get_name()) == kOfRunsToo.end())
+      settings.ofModels.push_back(option->get_name());
+}
+
+} // namespace
 
 void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsToo) {
   auto *group = command.add_option_group("Compilation", "For models; modules are compiled already");
@@ -60,12 +78,22 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
           "Hold the results against double precision, on random inputs or those of an .npz "
           "file; layers that make them err beyond the policy's bound fall back")
       ->type_name("random|FILE");
+  group->add_flag("--fast-math", settings.fastMath,
+                  "Rewrite expressions by rules of real numbers, too: roundings change, and what "
+                  "overflows, is infinite or no number may become another");
+  group->add_flag("!--no-debug-info", settings.debugInfo,
+                  "The module does not tell debuggers and profilers which node and line of the "
+                  "model a kernel is of");
   group
       ->add_option(
           "--schedules", settings.schedules,
           "Choices for kernels, as `tensmith inspect --chosen-schedules` prints them (JSON)")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
+  group
+      ->add_option("--function", settings.function,
+                   "Of a text of comprehensions (.tc) that has several: the one to compile")
+      ->type_name("NAME");
   group
       ->add_option("--libraries", settings.libraries,
                    "Who does products, convolutions, softmax and layer norm: generated (default); "
@@ -90,7 +118,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
                    "Of the tensors of a compilation, and of a run: 512MB, 4GB (default: the "
                    "machine's memory)")
       ->type_name("SIZE")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(CLI::PositiveNumber);
   group
       ->add_option("--memory", settings.memory,
@@ -132,6 +160,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
         ->add_option("--threads", settings.threads, "Of the compilation (default: as many as CPUs)")
         ->type_name("N")
         ->check(CLI::Range(1, 4096));
+  command.parse_complete_callback([group, &settings] { noteGiven(*group, settings); });
 }
 
 } // namespace tensmith::cli

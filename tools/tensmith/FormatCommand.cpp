@@ -1,4 +1,4 @@
-// tensmith format: programs of the language in their one layout.
+// tensmith format: programs of the language, and comprehensions, in their one layout.
 #include "client/Compiler.h"
 #include "files/Files.h"
 #include "tools/tensmith/Commands.h"
@@ -48,7 +48,7 @@ int format(const Settings &settings) {
 void addFormat(CLI::App &app, Action &chosen) {
   auto settings = std::make_shared<Settings>();
   CLI::App *command = app.add_subcommand("format", "Lay programs of the language out, in place");
-  command->add_option("FILE", settings->files, "Programs (.tsm); '-': stdin, to stdout")
+  command->add_option("FILE", settings->files, "Programs (.tsm) and comprehensions (.tc); '-': a program on stdin, to stdout")
       ->required();
   command->add_flag("--check", settings->check,
                     "Write nothing, and name the files that are laid out otherwise");

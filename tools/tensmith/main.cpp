@@ -1,7 +1,7 @@
 // tensmith: the command line. Reads the arguments, runs one command, and says on stderr what
 // failed: "tensmith: file: what; what to do".
 #include "client/Verbosity.h"
-#include "tools/tensmith/Commands.h"
+#include "tools/tensmith/GenerateCommand.h"
 #include "tools/tensmith/Usage.h"
 #include "tools/tensors/Failures.h"
 
@@ -92,7 +92,9 @@ int main(int argc, char **argv) {
   addInspect(app, action);
   addCompare(app, action);
   addExport(app, action);
+  addQuantize(app, action);
   addFormat(app, action);
+  addGenerate(app, action);
   addMachine(app, action);
   addCache(app, action);
   addTrain(app, action);

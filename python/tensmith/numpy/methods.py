@@ -116,6 +116,14 @@ def _reduce(self):
     return _from_pickle, (memoryview(flat).tobytes(), str(self.dtype), self.shape)
 
 
+def _deepcopy(self, memo):
+    """What is learnt stays so."""
+    result = _eager.copy(self)
+    if self.requires_grad:
+        result.requires_grad = True
+    return result
+
+
 def _from_pickled_bfloat16(x):
     return dtypes.astype(x, dtypes.bfloat16)
 
@@ -174,5 +182,5 @@ def attach():
     Tensor.ravel = lambda self: manipulation.reshape(self, (-1,))
     Tensor.squeeze, Tensor.take, Tensor.repeat = map(_first_argument, (manipulation.squeeze, manipulation.take, manipulation.repeat))
     Tensor.__copy__ = Tensor.copy
-    Tensor.__deepcopy__ = lambda self, memo: _eager.copy(self)
+    Tensor.__deepcopy__ = _deepcopy
     Tensor.__array_priority__ = 1000  # NumPy leaves its arrays' operators with a Tensor to the Tensor

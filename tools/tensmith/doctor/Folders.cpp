@@ -26,7 +26,7 @@ struct Variable {
 };
 constexpr std::array<Variable, 9> kVariables = {{
     {"TENSMITH_CACHE", "the folder of what was compiled; empty: none"},
-    {"TENSMITH_CACHE_LIMIT", "its size, in bytes"},
+    {"TENSMITH_CACHE_LIMIT", "how much it may hold, as 500MB or 2GiB"},
     {"TENSMITH_CHECK_BOUNDS", "1: each access of a kernel is checked"},
     {"TENSMITH_SEPARATE_DELAYS", "delays of the device `separate`, of tests"},
     {"TENSMITH_BUILD", "the build that tests use"},

@@ -3,6 +3,7 @@
 
 #include "compiler/kernel/LoopKernel.h"
 #include "compiler/targets/cpu/templates/AttentionGradient.h"
+#include "compiler/targets/cpu/templates/BlockProductKernel.h"
 #include "compiler/targets/cpu/templates/ChainKernel.h"
 #include "compiler/targets/cpu/templates/ConcatKernel.h"
 #include "compiler/targets/cpu/templates/ContractionKernel.h"
@@ -23,9 +24,9 @@ namespace tensmith::targets::cpu {
 
 Table<Template> &templates() {
   static Table<Template> all("template",
-                             {&kAttentionGradient, &kChain, &kContraction, &kDepthwise, &kRows,
-                              &kConcat, &kWinograd, &kRecurrence, &kTrees, &kScatter, &kFourier,
-                              &kPack, &kTransposition, &kPatches, &kLoops},
+                             {&kAttentionGradient, &kChain, &kContraction, &kBlockProduct,
+                              &kDepthwise, &kRows, &kConcat, &kWinograd, &kRecurrence, &kTrees,
+                              &kScatter, &kFourier, &kPack, &kTransposition, &kPatches, &kLoops},
                              kLoops.name);
   return all;
 }

@@ -1,0 +1,369 @@
+// Products by weights in blocks of few bits, y[m, n] = sum over k of x[m, k] w[n, k], which are
+// read from memory as they are stored, once.
+//
+// One row of x waits for memory: a few rows of w are read side by side, so that several streams
+// come in at once and each vector of x serves all of them. Codes become floats in registers, are
+// multiplied by x, and the sum of each group is scaled once. What is added to each number of a
+// group (a minimum, or the bias of its codes) is added as its product with the sum of that group of
+// x, which is made once for all rows: sum (s q + o) x = s sum q x + o sum x.
+//
+// Several rows of x wait for arithmetic: an item's rows of w are decoded into the thread's scratch,
+// where all of x is multiplied by them, in tiles of registers. They are as many as the second-level
+// cache holds beside x.
+//
+// The last rows of a tile are repeated where there are no more, but not stored again: what is fused
+// behind the product may be written over what it reads.
+#include "compiler/targets/cpu/templates/BlockProductKernel.h"
+
+#include "compiler/graph/Blocks.h"
+#include "compiler/targets/cpu/templates/BlockCodes.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace choice {
+/// Rows of weights that one row is multiplied by side by side.
+static constexpr Choice weightRows{"weight_rows", 1, 8};
+} // namespace choice
+
+namespace {
+
+constexpr const Choice *kChoices[] = {&choice::weightRows};
+
+constexpr int64_t kStreams = 4;       // of weights, unasked
+constexpr int64_t kLeastOfRange = 32; // rows of weights: a range makes the sums of x anew
+constexpr int64_t kTileRows = 4, kTileColumns = 4, kFewRegisters = 2; // of x, of w
+constexpr int64_t kMostDecoded = 256, kMostScratch = int64_t(1) << 26;
+
+/// What the code is made for.
+struct Product {
+  graph::BlockProductOp op;
+  const BlockFormat &format;
+  int64_t columns, lanes;
+  bool isOneRow;
+
+  int64_t blocks() const { return columns / format.elements; }
+  int64_t rowBytes() const { return blocks() * format.bytes; }
+  bool hasOffset() const { return format.hasOffset() || (format.bias && format.levels.empty()); }
+};
+
+bool isOneRow(graph::BlockProductOp op) {
+  auto x = cast<RankedTensorType>(op.getX().getType());
+  return llvm::all_of(x.getShape().drop_back(), [](int64_t size) { return size == 1; });
+}
+
+Product productOf(graph::BlockProductOp op, const Machine &machine) {
+  const BlockFormat &format = *graph::formatOf(op);
+  int64_t lanes = std::min<int64_t>({machine.lanes(4), format.group, 16});
+  return {op, format, graph::columnsOf(op), lanes, isOneRow(op)};
+}
+
+int64_t streamsOf(const Product &product, const Point &asked) {
+  // A table of levels takes many instructions, of which each row has its own.
+  return asked[choice::weightRows].value_or(product.format.levels.empty() ? kStreams : 2);
+}
+
+/// Rows of weights that are decoded together: half of the second-level cache.
+int64_t decodedRows(const Product &product, const Machine &machine) {
+  int64_t rows = machine.l2Bytes / 2 / (product.columns * 4) / kTileColumns * kTileColumns;
+  return std::clamp<int64_t>(rows, kTileColumns, kMostDecoded);
+}
+
+class ProductEmitter {
+public:
+  ProductEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Product &product,
+                 const Machine &machine, ValueRange results)
+      : emitter_(emitter), math_(emitter.math), kernel_(kernel), product_(product),
+        machine_(machine), results_(results), op_(product.op),
+        codes_(math_, product.format, product.lanes), x_(emitter.buffer(op_.getX())),
+        w_(emitter.buffer(op_.getBlocks())), f32_(emitter.builder().getF32Type()),
+        vector_(withLanes(f32_, product.lanes)), dims_(emitter.dims(op_.getY())),
+        rows_(math_.product(ArrayRef(dims_).drop_back())), count_(dims_.back()) {}
+
+  void emitOneRow(int64_t streams, Value begin, Value end) {
+    if (product_.hasOffset())
+      sumGroups(begin, end);
+    emitFor(math_, begin, end, math_.constant(1), [&](Value item) {
+      Rows rows = rowsFrom(math_.mul(item, streams), streams, count_);
+      Values sums = multiplyRow(rows.numbers);
+      for (size_t i = 0; i < rows.size(); ++i)
+        ifBoth(rows.areThere[i], {}, [&] { give(math_.constant(0), rows.numbers[i], sums[i]); });
+    });
+  }
+
+  void emitRows(int64_t decoded, Value begin, Value end) {
+    scratch_ = emitScratch(emitter_, math_.constant(decoded * product_.columns * 4), begin, end);
+    int64_t tall = machine_.vectorRegisters >= 32 ? kTileRows : kFewRegisters;
+    Value zero = math_.constant(0);
+    emitFor(math_, begin, end, math_.constant(1), [&](Value item) {
+      Value first = math_.mul(item, decoded);
+      Value there = math_.min(math_.sub(count_, first), math_.constant(decoded));
+      emitFor(math_, zero, there, math_.constant(1),
+              [&](Value row) { decode(math_.add(first, row), row); });
+      emitFor(math_, zero, rows_, math_.constant(tall), [&](Value row) {
+        emitFor(math_, zero, there, math_.constant(kTileColumns), [&](Value column) {
+          multiplyTile(rowsFrom(row, tall, rows_), rowsFrom(column, kTileColumns, there), first);
+        });
+      });
+    });
+  }
+
+private:
+  using Values = SmallVector<Value>;
+
+  /// `count` rows from `first` on, the last one again where there are no more.
+  struct Rows {
+    Values numbers, areThere; // the second null where that is certain
+    size_t size() const { return numbers.size(); }
+  };
+  Rows rowsFrom(Value first, int64_t count, Value size) {
+    Rows rows;
+    for (int64_t i = 0; i < count; ++i) {
+      Value row = i ? math_.add(first, i) : first, isThere = i ? math_.less(row, size) : Value();
+      rows.numbers.push_back(i ? math_.select(isThere, row, math_.sub(size, math_.constant(1)))
+                               : row);
+      rows.areThere.push_back(isThere);
+    }
+    return rows;
+  }
+
+  // One row of x.
+
+  /// The sum of each group of x, in scratch.
+  void sumGroups(Value begin, Value &end) {
+    int64_t group = product_.format.group, groups = product_.columns / group;
+    scratch_ = emitScratch(emitter_, math_.constant(groups * 4), begin, end);
+    emitFor(math_, math_.constant(0), math_.constant(groups), math_.constant(1), [&](Value index) {
+      Value first = math_.mul(index, group), sum = loadX(first);
+      for (int64_t at = product_.lanes; at < group; at += product_.lanes)
+        sum = make<arith::AddFOp>(sum, loadX(math_.add(first, at)));
+      emitter_.store(scratch_, f32_, index, sumOfLanes(sum));
+    });
+  }
+
+  /// The products of the row and those rows of w.
+  Values multiplyRow(const Values &rows) {
+    const BlockFormat &format = product_.format;
+    Values starts, sums(rows.size(), zeros(vector_));
+    for (Value row : rows)
+      starts.push_back(bytesAt(w_, math_.mul(row, product_.rowBytes())));
+    sums.append(product_.hasOffset() ? rows.size() : 0, zeros(f32_));
+    sums = emitReduction(math_, math_.constant(0), math_.constant(product_.blocks()),
+                         math_.constant(1), sums, [&](Value index, ValueRange carried) {
+                           Values blocks;
+                           for (Value start : starts)
+                             blocks.push_back(bytesAt(start, math_.mul(index, format.bytes)));
+                           Values next(carried);
+                           addBlocks(blocks, index, next);
+                           return next;
+                         });
+    Values result;
+    for (size_t row = 0; row < rows.size(); ++row) {
+      Value sum = sumOfLanes(sums[row]);
+      result.push_back(product_.hasOffset() ? make<arith::AddFOp>(sum, sums[rows.size() + row])
+                                            : sum);
+    }
+    return result;
+  }
+
+  /// Adds the products of block number `index` of each row: `sums` are vectors, then what offsets
+  /// give.
+  void addBlocks(const Values &blocks, Value index, Values &sums) {
+    const BlockFormat &format = product_.format;
+    SmallVector<BlockCodes::Scales> scales;
+    for (Value block : blocks)
+      scales.push_back(codes_.scales(block));
+    Value first = math_.mul(index, format.elements);
+    Value firstGroup = math_.mul(index, format.groups());
+    for (int64_t group = 0; group < format.groups(); ++group) {
+      Values parts(blocks.size());
+      for (int64_t at = 0; at < format.group; at += product_.lanes) {
+        int64_t element = group * format.group + at;
+        Value x = loadX(math_.add(first, element));
+        for (auto [block, part] : llvm::zip_equal(blocks, parts)) {
+          Value code = codes_.codes(block, element);
+          part = part ? multiplyAdd(code, x, part) : make<arith::MulFOp>(code, x);
+        }
+      }
+      for (size_t row = 0; row < blocks.size(); ++row)
+        sums[row] =
+            multiplyAdd(parts[row], codes_.splat(scales[row].scale[size_t(group)]), sums[row]);
+      if (!product_.hasOffset())
+        continue;
+      Value sum = emitter_.load(scratch_, f32_, math_.add(firstGroup, group));
+      for (size_t row = 0; row < blocks.size(); ++row) {
+        Value &offsets = sums[blocks.size() + row];
+        offsets = multiplyAdd(scales[row].offset[size_t(group)], sum, offsets);
+      }
+    }
+  }
+
+  // Several rows of x.
+
+  /// Row `row` of w as floats, in row `to` of the scratch.
+  void decode(Value row, Value to) {
+    const BlockFormat &format = product_.format;
+    Value start = bytesAt(w_, math_.mul(row, product_.rowBytes()));
+    Value target = math_.mul(to, product_.columns);
+    emitFor(math_, math_.constant(0), math_.constant(product_.blocks()), math_.constant(1),
+            [&](Value index) {
+              Value block = bytesAt(start, math_.mul(index, format.bytes));
+              BlockCodes::Scales scales = codes_.scales(block);
+              Value first = math_.add(target, math_.mul(index, format.elements));
+              for (int64_t at = 0; at < format.elements; at += product_.lanes) {
+                auto group = size_t(at / format.group);
+                Value scale = codes_.splat(scales.scale[group]), code = codes_.codes(block, at);
+                Value offset = scales.offset[group];
+                Value number = offset ? multiplyAdd(code, scale, codes_.splat(offset))
+                                      : make<arith::MulFOp>(code, scale);
+                emitter_.store(scratch_, f32_, math_.add(first, at), number);
+              }
+            });
+  }
+
+  /// `columns` are rows of the scratch, the first of which is row `first` of w.
+  void multiplyTile(const Rows &rows, const Rows &columns, Value first) {
+    Values fromX, fromW, sums(rows.size() * columns.size(), zeros(vector_));
+    for (Value row : rows.numbers)
+      fromX.push_back(math_.mul(row, product_.columns));
+    for (Value column : columns.numbers)
+      fromW.push_back(math_.mul(column, product_.columns));
+    sums = emitReduction(
+        math_, math_.constant(0), math_.constant(product_.columns), math_.constant(product_.lanes),
+        sums, [&](Value k, ValueRange carried) {
+          Values next(carried), x, w;
+          for (Value row : fromX)
+            x.push_back(loadX(math_.add(row, k)));
+          for (Value column : fromW)
+            w.push_back(emitter_.load(scratch_, f32_, math_.add(column, k), product_.lanes));
+          for (size_t i = 0; i < next.size(); ++i)
+            next[i] = multiplyAdd(x[i / w.size()], w[i % w.size()], next[i]);
+          return next;
+        });
+    for (size_t i = 0; i < sums.size(); ++i) {
+      size_t row = i / columns.size(), column = i % columns.size();
+      ifBoth(rows.areThere[row], columns.areThere[column], [&] {
+        give(rows.numbers[row], math_.add(first, columns.numbers[column]), sumOfLanes(sums[i]));
+      });
+    }
+  }
+
+  // Of both.
+
+  /// Null conditions hold.
+  void ifBoth(Value a, Value b, llvm::function_ref<void()> then) {
+    Value both = a && b ? make<arith::AndIOp>(a, b) : a ? a : b;
+    both ? emitIf(math_, both, then) : then();
+  }
+
+  void give(Value row, Value column, Value sum) {
+    emitter_.define(op_.getY(), [sum](const Position &) { return sum; });
+    Position at;
+    if (dims_.size() > 1)
+      at.indices = math_.delinear(row, ArrayRef(dims_).drop_back());
+    at.indices.push_back(column);
+    storeResults(emitter_, kernel_, results_, at, row);
+  }
+
+  Value loadX(Value offset) { return emitter_.load(x_, f32_, offset, product_.lanes); }
+
+  Value bytesAt(Value pointer, Value bytes) {
+    return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
+  }
+
+  Value zeros(Type type) { return make<arith::ConstantOp>(emitter_.builder().getZeroAttr(type)); }
+
+  Value multiplyAdd(Value a, Value b, Value sum) {
+    auto flags = arith::FastMathFlagsAttr::get(emitter_.builder().getContext(),
+                                               arith::FastMathFlags::contract);
+    Value product = make<arith::MulFOp>(a, b, flags);
+    return make<arith::AddFOp>(product, sum, flags);
+  }
+
+  /// Halves are added until one lane is left.
+  Value sumOfLanes(Value vector) {
+    int64_t lanes = product_.lanes;
+    while (lanes > 1) {
+      lanes /= 2;
+      SmallVector<int64_t> low, high;
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        low.push_back(lane), high.push_back(lane + lanes);
+      vector = make<arith::AddFOp>(Value(make<vector::ShuffleOp>(vector, vector, low)),
+                                   Value(make<vector::ShuffleOp>(vector, vector, high)));
+    }
+    return isa<VectorType>(vector.getType()) ? make<vector::ExtractOp>(vector, int64_t(0)) : vector;
+  }
+
+  template <typename Op, typename... Operands> Value make(Operands... operands) {
+    return emitter_.builder().create<Op>(math_.location, operands...);
+  }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  graph::KernelOp kernel_;
+  const Product product_;
+  const Machine &machine_;
+  ValueRange results_;
+  graph::BlockProductOp op_;
+  BlockCodes codes_;
+  Value x_, w_;
+  Type f32_, vector_;
+  Values dims_;
+  Value rows_, count_; // of x, and of w
+  Value scratch_;
+};
+
+bool isBlockProduct(Operation *op) {
+  auto product = dyn_cast<graph::BlockProductOp>(op);
+  if (!product || !isa<RankedTensorType>(product.getX().getType()))
+    return false;
+  int64_t columns = graph::columnsOf(product);
+  auto x = cast<RankedTensorType>(product.getX().getType());
+  return columns > 0 && columns <= kMostScratch / (4 * kTileColumns) && x.getRank() > 0 &&
+         x.getElementType().isF32() && x.getShape().back() == columns;
+}
+
+KernelParts blockProductParts(graph::KernelOp kernel, graph::BlockProductOp root,
+                              const Machine &machine, const Point &asked) {
+  Product product = productOf(root, machine);
+  int64_t together = product.isOneRow ? streamsOf(product, asked) : decodedRows(product, machine);
+  KernelParts parts;
+  parts.summary = "block product, " + std::string(product.format.name);
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
+    auto dims = dimValues(math, sizes, root.getY().getType());
+    Value rows = math.product(ArrayRef(dims).drop_back());
+    Value grain = grainOf(math, math.mul(rows, together * product.columns));
+    if (product.isOneRow)
+      grain = math.max(grain, math.constant((kLeastOfRange + together - 1) / together));
+    return {math.ceilDiv(dims.back(), math.constant(together)), grain, asked.of(kChoices)};
+  };
+  parts.body = [=, &machine](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    ProductEmitter code(emitter, kernel, product, machine, results);
+    product.isOneRow ? code.emitOneRow(together, begin, end) : code.emitRows(together, begin, end);
+  };
+  return parts;
+}
+
+} // namespace
+
+const Template kBlockProduct = {
+    .name = "block product",
+    .mayBeRoot = isBlockProduct,
+    .isRoot = isBlockProduct,
+    .parts =
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &asked) {
+          return blockProductParts(kernel, cast<graph::BlockProductOp>(main), machine, asked);
+        },
+    .choices = kChoices,
+    .space =
+        [](graph::KernelOp, Operation *main, const Machine &, Space &space) {
+          if (isOneRow(cast<graph::BlockProductOp>(main)))
+            space.addDoubling(choice::weightRows, choice::weightRows.most);
+        },
+    .multiplies = true,
+};
+
+} // namespace tensmith::kernel

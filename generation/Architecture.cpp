@@ -1,0 +1,128 @@
+// Reading a decoder's sizes; see Architecture.h.
+#include "generation/Architecture.h"
+
+#include "files/Failure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace tensmith::generation {
+namespace {
+
+constexpr int64_t kMostLayers = 1024, kMostHeads = 4096, kMostHeadSize = 4096;
+constexpr int64_t kMostWidth = 1 << 20, kMostContext = int64_t(1) << 24;
+
+constexpr Family kFamilies[] = {
+    {.name = "llama", .rotation = Rotation::Neighbours},
+    {.name = "mistral", .rotation = Rotation::Neighbours},
+    {.name = "qwen2"},
+    {.name = "qwen3"},
+    {.name = "phi3"},
+    {.name = "gemma", .activation = Activation::Gelu, .scalesEmbeddings = true},
+    {.name = "gemma2",
+     .activation = Activation::Gelu,
+     .scalesEmbeddings = true,
+     .windowPeriod = 2,
+     .layersScaledByWidth = 46},
+    {.name = "gemma3",
+     .activation = Activation::Gelu,
+     .scalesEmbeddings = true,
+     .windowPeriod = 6,
+     .windowBase = 10000,
+     .layersScaledByWidth = 62},
+};
+
+const Family &familyOf(const GgufFile &file) {
+  std::string name = file.text("general.architecture");
+  auto found = std::ranges::find_if(kFamilies, [&](const Family &one) { return one.name == name; });
+  if (found != std::end(kFamilies))
+    return *found;
+  std::string known;
+  for (const Family &one : kFamilies)
+    known += (known.empty() ? "" : ", ") + std::string(one.name);
+  fail(file.name(), "is of the architecture '" + name + "'; known are " + known);
+}
+
+int64_t within(const GgufFile &file, const std::string &key, int64_t value, int64_t most) {
+  if (value < 1 || value > most)
+    fail(file.name(), fmt::format("'{}' is {}, which is not from 1 to {}", key, value, most));
+  return value;
+}
+
+} // namespace
+
+Architecture architectureOf(const GgufFile &file) {
+  Architecture a;
+  a.family = &familyOf(file);
+  auto key = [&](const char *name) { return std::string(a.family->name) + "." + name; };
+  auto size = [&](const char *name, int64_t most) {
+    return within(file, key(name), file.integer(key(name)), most);
+  };
+  auto sizeOr = [&](const char *name, int64_t otherwise, int64_t most) {
+    return within(file, key(name), file.integer(key(name), otherwise), most);
+  };
+  a.layers = size("block_count", kMostLayers);
+  a.width = size("embedding_length", kMostWidth);
+  a.heads = size("attention.head_count", kMostHeads);
+  a.keyHeads = sizeOr("attention.head_count_kv", a.heads, kMostHeads);
+  a.headSize =
+      sizeOr("attention.key_length", std::max<int64_t>(a.width / a.heads, 1), kMostHeadSize);
+  a.rotated = sizeOr("rope.dimension_count", a.headSize, kMostHeadSize);
+  a.context = sizeOr("context_length", 2048, kMostContext);
+  if (a.heads % a.keyHeads || a.rotated > a.headSize || a.rotated % 2 || a.headSize % 2)
+    fail(file.name(),
+         fmt::format("has {} heads, {} of keys, of {} numbers, {} of them rotated, which "
+                     "don't fit one another",
+                     a.heads, a.keyHeads, a.headSize, a.rotated));
+  if (sizeOr("attention.value_length", a.headSize, kMostHeadSize) != a.headSize)
+    fail(file.name(), "has values of another size than keys, which is not read");
+  a.epsilon = file.real(key("attention.layer_norm_rms_epsilon"), 1e-5);
+  a.rotationBase = file.real(key("rope.freq_base"), 10000);
+  std::string scaling = file.text(key("rope.scaling.type"), "none");
+  if (scaling == "linear")
+    a.rotationScale = 1 / file.real(key("rope.scaling.factor"), 1);
+  else if (scaling != "none")
+    fail(file.name(), "has rotations scaled by '" + scaling + "'; none and linear are read");
+  if (const GgufTensor *factors = file.find("rope_freqs.weight")) {
+    if (!factors->format || factors->format->plain != DataType::F32 ||
+        factors->bytes.size() != size_t(a.rotated / 2) * 4)
+      fail(file.name(), fmt::format("'rope_freqs.weight' is not {} numbers of f32", a.rotated / 2));
+    std::vector<float> values(size_t(a.rotated / 2));
+    std::memcpy(values.data(), factors->bytes.data(), factors->bytes.size());
+    a.frequencyFactors.assign(values.begin(), values.end());
+  }
+  a.window = file.integer(key("attention.sliding_window"), 0);
+  if (a.window < 0 || a.window > kMostContext)
+    fail(file.name(), fmt::format("has a window of {} keys", a.window));
+  a.scoreCap = file.real(key("attn_logit_softcapping"), 0);
+  a.logitCap = file.real(key("final_logit_softcapping"), 0);
+  bool byWidth = a.layers == a.family->layersScaledByWidth;
+  a.scoreScale =
+      1 / std::sqrt(double(byWidth ? std::max<int64_t>(a.width / a.heads, 1) : a.headSize));
+  const GgufTensor &embeddings = file.tensor("token_embd.weight");
+  if (embeddings.shape.size() != 2 || embeddings.shape[1] != a.width)
+    fail(file.name(), fmt::format("'token_embd.weight' is of {}, not of {} numbers for each token",
+                                  toString(embeddings.shape), a.width));
+  a.vocabulary = embeddings.shape[0];
+  return a;
+}
+
+void rotations(const Architecture &of, bool windowed, int64_t first, int64_t count, float *cosines,
+               float *sines) {
+  double base = windowed && of.family->windowBase ? of.family->windowBase : of.rotationBase;
+  double scale = windowed && of.family->windowBase ? 1 : of.rotationScale;
+  int64_t pairs = of.rotated / 2;
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    double frequency = std::pow(base, -2.0 * double(pair) / double(of.rotated)) * scale;
+    if (!of.frequencyFactors.empty())
+      frequency /= of.frequencyFactors[size_t(pair)];
+    for (int64_t i = 0; i < count; ++i) {
+      double angle = double(first + i) * frequency;
+      cosines[i * pairs + pair] = float(std::cos(angle));
+      sines[i * pairs + pair] = float(std::sin(angle));
+    }
+  }
+}
+
+} // namespace tensmith::generation

@@ -1,0 +1,244 @@
+// Writing a decoder's graph; see DecoderGraph.h.
+#include "generation/DecoderGraph.h"
+
+#include "files/Failure.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+
+namespace tensmith::generation {
+namespace {
+
+using Value = GraphOf::Value;
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+class DecoderWriter {
+public:
+  DecoderWriter(GraphOf &graph, const Architecture &architecture, const GgufFile &file, bool isStep)
+      : g_(graph), a_(architecture), file_(file), isStep_(isStep), t_(isStep ? "1" : "t") {}
+
+  DecoderInputs write() {
+    bool rotatesTwice = a_.family->windowBase && a_.window;
+    Value tokens = g_.input("tokens", TS_I64, {t_});
+    Value wanted = isStep_ ? TS_NO_VALUE : g_.input("wanted", TS_I64, {"w"});
+    for (int which = 0; which < (rotatesTwice ? 2 : 1); ++which) {
+      std::string suffix = which ? "_windowed" : "";
+      cosines_.push_back(rotationInput("cosines" + suffix));
+      sines_.push_back(rotationInput("sines" + suffix));
+    }
+    Dims past = {"past", number(a_.keyHeads), number(a_.headSize)};
+    for (int64_t layer = 0; layer < a_.layers; ++layer) {
+      pasts_.push_back(g_.input("past_key." + number(layer), TS_F32, past));
+      pasts_.push_back(g_.input("past_value." + number(layer), TS_F32, past));
+    }
+    Value x = embeddings(tokens);
+    for (int64_t layer = 0; layer < a_.layers; ++layer)
+      x = block(x, layer);
+    if (!isStep_)
+      x = g_.op("gather", {x, wanted}, {{"axis", int64_t(0)}});
+    x = normalised(x, "output_norm.weight", a_.width, 1);
+    bool isTied = !file_.find("output.weight");
+    Value logits =
+        product(x, isTied ? "token_embd.weight" : "output.weight", a_.width, a_.vocabulary);
+    g_.output("logits", a_.logitCap > 0 ? capped(logits, a_.logitCap) : logits);
+    for (int64_t layer = 0; layer < a_.layers; ++layer) {
+      g_.output("key." + number(layer), news_[size_t(2 * layer)]);
+      g_.output("value." + number(layer), news_[size_t(2 * layer + 1)]);
+    }
+    return std::move(inputs_);
+  }
+
+private:
+  Value rotationInput(const std::string &name) {
+    Value x = g_.input(name, TS_F32, {t_, number(a_.rotated / 2)});
+    return g_.reshape(x, {t_, "1", number(a_.rotated / 2)});
+  }
+
+  // Weights.
+
+  /// The input for rows of blocks; tensors that are read twice are one.
+  Value matrix(const std::string &name, int64_t columns, int64_t rows) {
+    const GgufTensor &tensor = file_.tensor(name);
+    if (tensor.shape != Shape{rows, columns})
+      fail(file_.name(), fmt::format("'{}' is of {}, where the architecture needs {}x{}", name,
+                                     toString(tensor.shape), rows, columns));
+    if (!tensor.format || columns % tensor.format->elements)
+      fail(file_.name(),
+           fmt::format("'{}' has rows of {} numbers, which are no whole blocks", name, columns));
+    auto [found, isNew] = matrices_.try_emplace(name);
+    if (isNew) {
+      inputs_.weights.push_back(&tensor);
+      found->second = g_.input(name, TS_U8, {number(rows), number(tensor.rowBytes())});
+    }
+    return found->second;
+  }
+  std::string formatOf(const std::string &name) {
+    return std::string(file_.tensor(name).format->name);
+  }
+  Value product(Value x, const std::string &name, int64_t columns, int64_t rows) {
+    Value weights = matrix(name, columns, rows);
+    return g_.op("block_product", {x, weights}, {{"format", formatOf(name)}});
+  }
+  /// One f32 for each column.
+  Value vector(const std::string &name, int64_t size) {
+    const GgufTensor &tensor = file_.tensor(name);
+    if (tensor.shape != Shape{size} || !tensor.format || tensor.format->plain != DataType::F32)
+      fail(file_.name(), fmt::format("'{}' is of {}, where {} numbers of f32 are needed", name,
+                                     toString(tensor.shape), size));
+    inputs_.weights.push_back(&tensor);
+    return g_.input(name, TS_F32, {number(size)});
+  }
+  /// The product, with its bias where the file has one.
+  Value linear(Value x, const std::string &name, int64_t columns, int64_t rows) {
+    Value y = product(x, name + ".weight", columns, rows);
+    return file_.find(name + ".bias") ? g_.op("add", {y, vector(name + ".bias", rows)}) : y;
+  }
+  Value normalised(Value x, const std::string &name, int64_t size, int64_t axis) {
+    return g_.op("rms_norm", {x, vector(name, size)}, {{"axis", axis}, {"epsilon", a_.epsilon}});
+  }
+  Value normalisedIfThere(Value x, const std::string &name) {
+    return file_.find(name) ? normalised(x, name, a_.width, 1) : x;
+  }
+  Value capped(Value x, double cap) {
+    return g_.op("mul", {g_.op("tanh", {g_.op("div", {x, g_.scalar(cap)})}), g_.scalar(cap)});
+  }
+
+  // Layers.
+
+  Value embeddings(Value tokens) {
+    Value rows = g_.op("gather", {matrix("token_embd.weight", a_.width, a_.vocabulary), tokens},
+                       {{"axis", int64_t(0)}});
+    Value x = g_.op("block_values", {rows}, {{"format", formatOf("token_embd.weight")}});
+    return a_.family->scalesEmbeddings
+               ? g_.op("mul", {x, g_.scalar(double(float(std::sqrt(double(a_.width)))))})
+               : x;
+  }
+
+  Value block(Value x, int64_t layer) {
+    std::string at = "blk." + number(layer) + ".";
+    Value y = attention(normalised(x, at + "attn_norm.weight", a_.width, 1), layer, at);
+    x = g_.op("add", {x, normalisedIfThere(y, at + "post_attention_norm.weight")});
+    y = feedForward(normalised(x, at + "ffn_norm.weight", a_.width, 1), at);
+    return g_.op("add", {x, normalisedIfThere(y, at + "post_ffw_norm.weight")});
+  }
+
+  Value attention(Value x, int64_t layer, const std::string &at) {
+    int64_t own = a_.heads * a_.headSize, keys = a_.keyHeads * a_.headSize;
+    Value q, k, v;
+    if (file_.find(at + "attn_qkv.weight")) {
+      Value all = linear(x, at + "attn_qkv", a_.width, own + 2 * keys);
+      q = g_.columns(all, 0, 1, {t_, number(own)});
+      k = g_.columns(all, own, 1, {t_, number(keys)});
+      v = g_.columns(all, own + keys, 1, {t_, number(keys)});
+    } else {
+      q = linear(x, at + "attn_q", a_.width, own);
+      k = linear(x, at + "attn_k", a_.width, keys);
+      v = linear(x, at + "attn_v", a_.width, keys);
+    }
+    q = rotated(heads(q, a_.heads, at + "attn_q_norm.weight"), a_.heads, layer);
+    k = rotated(heads(k, a_.keyHeads, at + "attn_k_norm.weight"), a_.keyHeads, layer);
+    v = g_.reshape(v, {t_, number(a_.keyHeads), number(a_.headSize)});
+    news_.push_back(k), news_.push_back(v);
+    Value y = attend(q, k, v, layer);
+    return linear(y, at + "attn_output", own, a_.width);
+  }
+
+  Value heads(Value x, int64_t count, const std::string &norm) {
+    x = g_.reshape(x, {t_, number(count), number(a_.headSize)});
+    return file_.find(norm) ? normalised(x, norm, a_.headSize, 2) : x;
+  }
+
+  /// [t, heads, size], each pair turned by its position's angle.
+  Value rotated(Value x, int64_t count, int64_t layer) {
+    size_t which = cosines_.size() > 1 && a_.hasWindow(layer) ? 1 : 0;
+    bool halves = a_.family->rotation == Rotation::Halves;
+    int64_t pairs = a_.rotated / 2;
+    Dims part = {t_, number(count), number(pairs)};
+    Value first = g_.columns(x, 0, halves ? 1 : 2, part);
+    Value second = g_.columns(x, halves ? pairs : 1, halves ? 1 : 2, part);
+    Value c = cosines_[which], s = sines_[which];
+    Value low = g_.op("sub", {g_.op("mul", {first, c}), g_.op("mul", {second, s})});
+    Value high = g_.op("add", {g_.op("mul", {second, c}), g_.op("mul", {first, s})});
+    std::vector<Value> parts;
+    if (halves) {
+      parts = {low, high};
+    } else {
+      Dims apart = {t_, number(count), number(pairs), "1"};
+      Value joined = g_.op("concat", {g_.reshape(low, apart), g_.reshape(high, apart)},
+                           {{"axis", int64_t(3)}});
+      parts = {g_.reshape(joined, {t_, number(count), number(a_.rotated)})};
+    }
+    if (a_.rotated < a_.headSize)
+      parts.push_back(
+          g_.columns(x, a_.rotated, 1, {t_, number(count), number(a_.headSize - a_.rotated)}));
+    return parts.size() == 1 ? parts[0] : g_.op("concat", parts, {{"axis", int64_t(2)}});
+  }
+
+  /// [n, heads, size] as [1, heads, n, size].
+  Value headsFirst(Value x, int64_t count, const std::string &n) {
+    return g_.reshape(g_.transpose(x, {1, 0, 2}), {"1", number(count), n, number(a_.headSize)});
+  }
+
+  Value attend(Value q, Value k, Value v, int64_t layer) {
+    std::vector<Value> operands = {headsFirst(q, a_.heads, t_),
+                                   headsFirst(k, a_.keyHeads, t_),
+                                   headsFirst(v, a_.keyHeads, t_),
+                                   TS_NO_VALUE,
+                                   headsFirst(pasts_[size_t(2 * layer)], a_.keyHeads, "past"),
+                                   headsFirst(pasts_[size_t(2 * layer + 1)], a_.keyHeads, "past"),
+                                   TS_NO_VALUE};
+    std::vector<NamedAttribute> attributes = {{"scale", a_.scoreScale}, {"softcap", a_.scoreCap}};
+    if (!isStep_)
+      attributes.push_back({"is_causal", true});
+    if (a_.hasWindow(layer))
+      attributes.push_back({"left_window", a_.window - 1});
+    Value y = g_.op("attention", operands, attributes);
+    y = g_.reshape(y, {number(a_.heads), t_, number(a_.headSize)});
+    return g_.reshape(g_.transpose(y, {1, 0, 2}), {t_, number(a_.heads * a_.headSize)});
+  }
+
+  Value activated(Value x) {
+    if (a_.family->activation == Activation::Silu)
+      return g_.op("mul", {x, g_.op("sigmoid", {x})});
+    // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+    Value cube = g_.op("mul", {g_.op("mul", {x, x}), x});
+    Value inner = g_.op("add", {x, g_.op("mul", {cube, g_.scalar(0.044715)})});
+    Value bent = g_.op("tanh", {g_.op("mul", {inner, g_.scalar(0.7978845608028654)})});
+    return g_.op("mul", {g_.op("mul", {x, g_.scalar(0.5)}), g_.op("add", {bent, g_.scalar(1)})});
+  }
+
+  Value feedForward(Value x, const std::string &at) {
+    const GgufTensor &down = file_.tensor(at + "ffn_down.weight");
+    int64_t inner = down.shape.size() == 2 ? down.shape[1] : 0;
+    Value gate, up;
+    if (file_.find(at + "ffn_gate.weight")) {
+      gate = linear(x, at + "ffn_gate", a_.width, inner);
+      up = linear(x, at + "ffn_up", a_.width, inner);
+    } else {
+      Value both = linear(x, at + "ffn_up", a_.width, 2 * inner);
+      gate = g_.columns(both, 0, 1, {t_, number(inner)});
+      up = g_.columns(both, inner, 1, {t_, number(inner)});
+    }
+    return linear(g_.op("mul", {activated(gate), up}), at + "ffn_down", inner, a_.width);
+  }
+
+  GraphOf &g_;
+  const Architecture &a_;
+  const GgufFile &file_;
+  bool isStep_;
+  std::string t_;
+  std::vector<Value> cosines_, sines_, pasts_, news_;
+  std::map<std::string, Value> matrices_;
+  DecoderInputs inputs_;
+};
+
+} // namespace
+
+DecoderInputs buildDecoder(GraphOf &graph, const Architecture &architecture, const GgufFile &file,
+                           bool isStep) {
+  return DecoderWriter(graph, architecture, file, isStep).write();
+}
+
+} // namespace tensmith::generation

@@ -1,0 +1,191 @@
+// Compiling and running a decoder; see LanguageModel.h.
+#include "generation/LanguageModel.h"
+
+#include "client/Compiler.h"
+#include "client/ModuleCache.h"
+#include "files/Failure.h"
+#include "generation/DecoderGraph.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace tensmith::generation {
+namespace {
+
+constexpr int64_t kContext = 4096; // unasked
+constexpr int64_t kTogether = 512; // tokens of a prompt that are computed at once
+constexpr int64_t kLeastCache = 256;
+
+double now() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+/// The module of a graph: from the cache, or compiled and kept there.
+Module moduleOf(GraphOf &graph, const ModelSettings &settings) {
+  ts_compile_options options = client::defaultOptions();
+  if (settings.noCache || !settings.cacheDir.empty())
+    options.cache_dir = settings.noCache ? "" : settings.cacheDir.c_str();
+  std::string key = graph.text();
+  client::ModuleCache cache("decoder.mlir", std::as_bytes(std::span(key)), options);
+  try {
+    if (auto found = cache.find())
+      return Module::load(found->module.path(), false, found->module.bytes());
+  } catch (const Error &) { // of another version: it is made again
+  }
+  cache.begin(options);
+  std::string bytes = graph.compile(options);
+  cache.keepBytes(bytes, "");
+  return Module::load(bytes.data(), bytes.size());
+}
+
+/// A view of the file, which the model keeps mapped.
+Tensor viewOf(const GgufTensor &tensor) {
+  bool isVector = tensor.shape.size() == 1;
+  std::vector<int64_t> shape = tensor.shape;
+  if (!isVector)
+    shape = {tensor.rows(), tensor.rowBytes()};
+  ts_tensor *handle = nullptr;
+  detail::check(ts_tensor_borrow(isVector ? TS_F32 : TS_U8, shape.data(), shape.size(),
+                                 const_cast<std::byte *>(tensor.bytes.data()), nullptr, nullptr,
+                                 &handle));
+  return Tensor(handle);
+}
+
+} // namespace
+
+std::shared_ptr<LanguageModel> LanguageModel::load(const std::string &path,
+                                                   const ModelSettings &settings) {
+  return std::shared_ptr<LanguageModel>(new LanguageModel(path, settings));
+}
+
+LanguageModel::LanguageModel(const std::string &path, const ModelSettings &settings)
+    : file_(GgufFile::open(path)), architecture_(architectureOf(file_)),
+      tokenizer_(Tokenizer::of(file_)) {
+  if (int64_t(tokenizer_.size()) != architecture_.vocabulary)
+    fail(path, fmt::format("has {} tokens and embeddings of {}", tokenizer_.size(),
+                           architecture_.vocabulary));
+  context_ = settings.context ? settings.context : std::min(architecture_.context, kContext);
+  if (context_ < 1 || context_ > architecture_.context)
+    fail(path, fmt::format("takes contexts of 1 to {} tokens, not of {}", architecture_.context,
+                           context_));
+  step_ = part(true, settings);
+  several_ = part(false, settings);
+}
+
+LanguageModel::Part LanguageModel::part(bool isStep, const ModelSettings &settings) const {
+  GraphOf graph;
+  DecoderInputs inputs = buildDecoder(graph, architecture_, file_, isStep);
+  Part part;
+  SessionOptions options;
+  options.threads = settings.threads;
+  part.session = std::make_unique<Session>(moduleOf(graph, settings), options);
+  for (const GgufTensor *tensor : inputs.weights)
+    part.weights.push_back(viewOf(*tensor));
+  return part;
+}
+
+// ---- Conversations
+
+Context::Context(std::shared_ptr<const LanguageModel> model) : model_(std::move(model)) {
+  caches_.resize(size_t(2 * model_->architecture().layers));
+  logits_.resize(size_t(model_->architecture().vocabulary));
+}
+
+/// Floats of keys, or of values, of a layer.
+int64_t Context::floatsOfToken() const {
+  return model_->architecture().keyHeads * model_->architecture().headSize;
+}
+
+void Context::reserve(int64_t tokens) {
+  int64_t have = int64_t(caches_[0].size()) / floatsOfToken();
+  if (tokens <= have)
+    return;
+  int64_t want = std::min(std::max({tokens, 2 * have, kLeastCache}), model_->contextLength());
+  for (std::vector<float> &cache : caches_)
+    cache.resize(size_t(want * floatsOfToken()));
+}
+
+std::span<const float> Context::become(std::span<const Token> tokens) {
+  if (tokens.empty())
+    failUsage("there are no tokens to continue");
+  if (int64_t(tokens.size()) > model_->contextLength())
+    failUsage(fmt::format("{} tokens are more than the context of {} takes", tokens.size(),
+                          model_->contextLength()));
+  for (Token token : tokens)
+    if (token < 0 || token >= model_->architecture().vocabulary)
+      failUsage(fmt::format("token {} is none of {}", token, model_->architecture().vocabulary));
+  size_t same = size_t(std::ranges::mismatch(tokens_, tokens).in1 - tokens_.begin());
+  // The last one's logits are wanted in any case.
+  tokens_.resize(std::min(same, tokens.size() - 1));
+  reserve(int64_t(tokens.size()));
+  while (tokens_.size() < tokens.size())
+    compute(tokens.subspan(tokens_.size(),
+                           std::min(tokens.size() - tokens_.size(), size_t(kTogether))));
+  return logits_;
+}
+
+void Context::compute(std::span<const Token> tokens) {
+  const Architecture &a = model_->architecture();
+  bool isStep = tokens.size() == 1;
+  auto count = int64_t(tokens.size()), past = int64_t(tokens_.size());
+  const LanguageModel::Part &part = isStep ? model_->step_ : model_->several_;
+  std::vector<Tensor> inputs;
+  Tensor ids(TS_I64, {count});
+  std::ranges::copy(tokens, ids.as<int64_t>());
+  inputs.push_back(ids);
+  if (!isStep) {
+    Tensor wanted(TS_I64, {1});
+    *wanted.as<int64_t>() = count - 1;
+    inputs.push_back(wanted);
+  }
+  for (bool windowed : {false, true}) {
+    if (windowed && !(a.family->windowBase && a.window))
+      break;
+    Tensor cosines(TS_F32, {count, a.rotated / 2}), sines(TS_F32, {count, a.rotated / 2});
+    rotations(a, windowed, past, count, cosines.as<float>(), sines.as<float>());
+    inputs.push_back(cosines), inputs.push_back(sines);
+  }
+  std::vector<Tensor> outputs = {Tensor::borrow(logits_.data(), {1, a.vocabulary})};
+  for (std::vector<float> &cache : caches_) {
+    inputs.push_back(Tensor::borrow(cache.data(), {past, a.keyHeads, a.headSize}));
+    outputs.push_back(
+        Tensor::borrow(cache.data() + past * floatsOfToken(), {count, a.keyHeads, a.headSize}));
+  }
+  inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
+  part.session->run(inputs, outputs);
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+Generated generate(Context &context, std::span<const Token> prompt,
+                   const GenerationSettings &settings,
+                   const std::function<bool(Token, const std::string &)> &give) {
+  Sampler sampler(settings.sampling);
+  const Tokenizer &tokenizer = context.model().tokenizer();
+  int64_t most = context.model().contextLength();
+  Generated result;
+  std::vector<Token> all(prompt.begin(), prompt.end());
+  double start = now();
+  std::span<const float> logits = context.become(all);
+  result.promptSeconds = now() - start;
+  start = now();
+  while (int64_t(result.tokens.size()) < settings.most) {
+    Token token = sampler.next(logits, all);
+    result.ended = tokenizer.ends(token);
+    if (result.ended)
+      break;
+    std::string bytes = tokenizer.bytesOf(token);
+    result.tokens.push_back(token);
+    all.push_back(token);
+    result.text += bytes;
+    bool isLast = int64_t(result.tokens.size()) == settings.most || int64_t(all.size()) > most;
+    if (!give(token, bytes) || isLast)
+      break;
+    logits = context.become(all);
+  }
+  result.stepSeconds = now() - start;
+  return result;
+}
+
+} // namespace tensmith::generation

@@ -1,0 +1,98 @@
+// A language model from a GGUF file: its decoder compiled, its tokenizer, and conversations with
+// it.
+//
+// Two modules are compiled, without weights, and kept in the cache of modules: one for a token
+// behind others, one for any number of them. Weights are the mapped file's. A conversation
+// (`Context`) keeps the keys and values of its tokens, into whose memory the modules write those of
+// new ones; tokens that it begins with and that are there already are not computed again.
+#pragma once
+
+#include "generation/Architecture.h"
+#include "generation/Sampling.h"
+
+#include <tensmith/tensmith.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace tensmith::generation {
+
+struct ModelSettings {
+  int threads = 0;     // 0: as many as the process may use
+  int64_t context = 0; // tokens that a conversation may have; 0: the model's, at most 4096
+  std::string cacheDir;
+  bool noCache = false;
+};
+
+class Context;
+
+class LanguageModel {
+public:
+  /// Throws Failure or Error, with the file and what is wrong.
+  static std::shared_ptr<LanguageModel> load(const std::string &path,
+                                             const ModelSettings &settings);
+
+  const Architecture &architecture() const { return architecture_; }
+  const Tokenizer &tokenizer() const { return tokenizer_; }
+  const GgufFile &file() const { return file_; }
+  int64_t contextLength() const { return context_; }
+
+private:
+  friend class Context;
+  LanguageModel(const std::string &path, const ModelSettings &settings);
+  /// A module's session, and its inputs behind those of a run.
+  struct Part {
+    std::unique_ptr<Session> session;
+    std::vector<Tensor> weights;
+  };
+  Part part(bool isStep, const ModelSettings &settings) const;
+
+  GgufFile file_;
+  Architecture architecture_;
+  Tokenizer tokenizer_;
+  int64_t context_ = 0;
+  Part step_, several_;
+};
+
+/// A conversation, used by one thread at a time.
+class Context {
+public:
+  explicit Context(std::shared_ptr<const LanguageModel> model);
+
+  /// Makes the conversation these tokens; those behind what it has in common with them are
+  /// computed. Gives the last one's logits, one for each token of the vocabulary. Throws Failure
+  /// where there are none, or more than the context takes.
+  std::span<const float> become(std::span<const Token> tokens);
+  const std::vector<Token> &tokens() const { return tokens_; }
+  const LanguageModel &model() const { return *model_; }
+
+private:
+  void compute(std::span<const Token> tokens);
+  void reserve(int64_t tokens);
+  int64_t floatsOfToken() const;
+
+  std::shared_ptr<const LanguageModel> model_;
+  std::vector<Token> tokens_;
+  std::vector<std::vector<float>> caches_; // keys and values by turns, of each layer
+  std::vector<float> logits_;
+};
+
+struct GenerationSettings {
+  SamplingSettings sampling;
+  int64_t most = 128; // tokens
+};
+
+struct Generated {
+  std::vector<Token> tokens; // without the prompt
+  std::string text;
+  bool ended = false; // by a token that ends
+  double promptSeconds = 0, stepSeconds = 0;
+};
+
+/// Continues the prompt. `give` has each token's bytes as they come (they may end in the middle of
+/// a character), and false from it ends the text.
+Generated generate(Context &context, std::span<const Token> prompt,
+                   const GenerationSettings &settings,
+                   const std::function<bool(Token, const std::string &)> &give);
+
+} // namespace tensmith::generation

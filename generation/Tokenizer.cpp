@@ -1,0 +1,326 @@
+// Tokens by merging pairs; see Tokenizer.h.
+#include "generation/Tokenizer.h"
+
+#include "files/Failure.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <queue>
+
+namespace tensmith::generation {
+namespace {
+
+/// tokenizer.ggml.token_type.
+enum TokenKind : uint8_t { Normal = 1, Unknown, Control, Users, Unused, Byte };
+
+constexpr WordPattern kPatterns[] = {
+    {.name = "gpt-2"},
+    {.name = "default"},
+    {.name = "llama-bpe",
+     .ignoresCase = true,
+     .letterPrefix = true,
+     .mostDigits = 3,
+     .newlinesApart = true},
+    {.name = "llama3",
+     .ignoresCase = true,
+     .letterPrefix = true,
+     .mostDigits = 3,
+     .newlinesApart = true},
+    {.name = "qwen2",
+     .ignoresCase = true,
+     .letterPrefix = true,
+     .mostDigits = 1,
+     .newlinesApart = true},
+};
+
+constexpr std::string_view kSpace = "\xe2\x96\x81"; // U+2581, which SentencePiece has for a space
+
+std::string utf8(uint32_t code) {
+  if (code < 0x80)
+    return {char(code)};
+  return {char(0xc0 | code >> 6), char(0x80 | (code & 63))};
+}
+
+/// GPT-2's letters for bytes: printable ones stand for themselves, the others for letters from
+/// U+0100 on.
+const std::array<std::string, 256> &byteLetters() {
+  static const auto kLetters = [] {
+    std::array<std::string, 256> letters;
+    uint32_t next = 256;
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      bool isPrinted = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+      letters[byte] = utf8(isPrinted ? byte : next++);
+    }
+    return letters;
+  }();
+  return kLetters;
+}
+
+size_t characterLength(char first) {
+  auto byte = uint8_t(first);
+  return byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+}
+
+/// Pieces of a text side by side, neighbours of which are merged, the best pair first and of equal
+/// ones the leftmost.
+class Merging {
+public:
+  /// A higher `value` is merged first; nothing: the pair is not merged.
+  template <typename ValueOf> Merging(std::vector<std::string_view> pieces, ValueOf valueOf) {
+    size_t count = pieces.size();
+    for (size_t i = 0; i < count; ++i)
+      pieces_.push_back({pieces[i], int(i) - 1, i + 1 < count ? int(i) + 1 : -1});
+    auto offer = [&](int left) {
+      int right = left < 0 ? -1 : pieces_[size_t(left)].next;
+      if (right < 0)
+        return;
+      std::string_view a = pieces_[size_t(left)].text, b = pieces_[size_t(right)].text;
+      if (auto value = valueOf(a, b))
+        pairs_.push({*value, left, right, a.size() + b.size()});
+    };
+    for (size_t i = 0; i < count; ++i)
+      offer(int(i));
+    while (!pairs_.empty()) {
+      Pair pair = pairs_.top();
+      pairs_.pop();
+      Piece &left = pieces_[size_t(pair.left)], &right = pieces_[size_t(pair.right)];
+      if (left.text.empty() || right.text.empty() || left.next != pair.right ||
+          left.text.size() + right.text.size() != pair.length)
+        continue;
+      left.text = {left.text.data(), pair.length};
+      left.next = right.next;
+      right.text = {};
+      if (left.next >= 0)
+        pieces_[size_t(left.next)].previous = pair.left;
+      offer(left.previous);
+      offer(pair.left);
+    }
+  }
+
+  template <typename Visit> void each(Visit visit) const {
+    for (int at = pieces_.empty() ? -1 : 0; at >= 0; at = pieces_[size_t(at)].next)
+      visit(pieces_[size_t(at)].text);
+  }
+
+private:
+  struct Piece {
+    std::string_view text;
+    int previous, next;
+  };
+  struct Pair {
+    double value;
+    int left, right;
+    size_t length; // of both, when they were offered
+    bool operator<(const Pair &other) const {
+      return value != other.value ? value < other.value : left > other.left;
+    }
+  };
+  std::vector<Piece> pieces_;
+  std::priority_queue<Pair> pairs_;
+};
+
+std::vector<std::string_view> characters(std::string_view text) {
+  std::vector<std::string_view> result;
+  for (size_t at = 0; at < text.size();) {
+    size_t length = std::min(characterLength(text[at]), text.size() - at);
+    result.push_back(text.substr(at, length));
+    at += length;
+  }
+  return result;
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    bool is = text.substr(at, from.size()) == from;
+    result += is ? to : text.substr(at, 1);
+    at += is ? from.size() : 1;
+  }
+  return result;
+}
+
+} // namespace
+
+Tokenizer Tokenizer::of(const GgufFile &file) {
+  Tokenizer t;
+  std::string model = file.text("tokenizer.ggml.model");
+  t.byScore_ = model == "llama";
+  if (!t.byScore_ && model != "gpt2")
+    fail(file.name(), "has a tokenizer '" + model + "'; gpt2 and llama are read");
+  t.texts_ = file.texts("tokenizer.ggml.tokens");
+  if (t.texts_.empty() || t.texts_.size() > size_t(INT32_MAX))
+    fail(file.name(), "has no tokens (tokenizer.ggml.tokens)");
+  for (double score : file.reals("tokenizer.ggml.scores"))
+    t.scores_.push_back(float(score));
+  for (int64_t kind : file.integers("tokenizer.ggml.token_type"))
+    t.kinds_.push_back(uint8_t(kind));
+  t.scores_.resize(t.texts_.size());
+  t.kinds_.resize(t.texts_.size(), Normal);
+  for (size_t i = 0; i < t.texts_.size(); ++i)
+    t.tokens_.try_emplace(t.texts_[i], Token(i));
+  if (!t.byScore_) {
+    std::string pre = file.text("tokenizer.ggml.pre", "default");
+    auto pattern =
+        std::ranges::find_if(kPatterns, [&](const WordPattern &p) { return p.name == pre; });
+    if (pattern == std::end(kPatterns))
+      fail(file.name(), "cuts words by '" + pre + "'; gpt-2, llama-bpe and qwen2 are known");
+    t.pattern_ = pattern;
+    int rank = 0;
+    for (const std::string &pair : file.texts("tokenizer.ggml.merges"))
+      t.ranks_.try_emplace(pair, rank++);
+  }
+  t.bytes_.assign(256, -1);
+  for (int byte = 0; t.byScore_ && byte < 256; ++byte)
+    if (auto found = t.tokens_.find(fmt::format("<0x{:02X}>", byte)); found != t.tokens_.end())
+      t.bytes_[size_t(byte)] = found->second;
+  t.addsSpace_ = t.byScore_ && file.flag("tokenizer.ggml.add_space_prefix", true);
+  auto number = [&](const char *key) {
+    int64_t id = file.integer(std::string("tokenizer.ggml.") + key, -1);
+    return id >= 0 && id < int64_t(t.texts_.size()) ? Token(id) : -1;
+  };
+  t.beginning_ = number("bos_token_id");
+  t.unknown_ = number("unknown_token_id");
+  t.addsBeginning_ = t.beginning_ >= 0 && file.flag("tokenizer.ggml.add_bos_token", t.byScore_);
+  for (const char *key : {"eos_token_id", "eot_token_id"})
+    if (Token end = number(key); end >= 0)
+      t.ends_.push_back(end);
+  for (const char *end : {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>"})
+    if (auto found = t.tokens_.find(end);
+        found != t.tokens_.end() && t.kinds_[size_t(found->second)] == Control)
+      t.ends_.push_back(found->second);
+  t.addControl();
+  return t;
+}
+
+void Tokenizer::addControl() {
+  for (size_t i = 0; i < texts_.size(); ++i)
+    if ((kinds_[i] == Control || kinds_[i] == Users) && !texts_[i].empty())
+      special_.push_back(Token(i));
+  std::ranges::stable_sort(special_, std::greater<>(), [&](Token t) { return text(t).size(); });
+}
+
+bool Tokenizer::ends(Token token) const { return std::ranges::find(ends_, token) != ends_.end(); }
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool control, bool begins) const {
+  std::vector<Token> result;
+  if (begins && addsBeginning_)
+    result.push_back(beginning_);
+  bool isFirst = true;
+  while (!text.empty()) {
+    // The next token that is found as such.
+    size_t place = text.size();
+    Token found = -1;
+    for (Token token : special_) {
+      if (kinds_[size_t(token)] == Control && !control)
+        continue;
+      size_t at = text.substr(0, std::min(text.size(), place + this->text(token).size()))
+                      .find(this->text(token));
+      if (at < place)
+        place = at, found = token;
+    }
+    encodeText(text.substr(0, place), isFirst, result);
+    isFirst = false;
+    if (found < 0)
+      break;
+    result.push_back(found);
+    text.remove_prefix(place + this->text(found).size());
+    isFirst = byScore_; // a space is put before each part of the text
+  }
+  return result;
+}
+
+void Tokenizer::encodeText(std::string_view text, bool isFirst, std::vector<Token> &to) const {
+  if (text.empty())
+    return;
+  if (byScore_) {
+    std::string prefix = addsSpace_ && isFirst ? " " : "";
+    return encodeByScore(replaced(prefix + std::string(text), " ", kSpace), to);
+  }
+  for (std::string_view word : words(*pattern_, text))
+    encodeByRank(word, to);
+}
+
+void Tokenizer::encodeByRank(std::string_view word, std::vector<Token> &to) const {
+  std::string letters;
+  for (char byte : word)
+    letters += byteLetters()[uint8_t(byte)];
+  if (auto whole = tokens_.find(letters); whole != tokens_.end() && ranks_.empty()) {
+    to.push_back(whole->second);
+    return;
+  }
+  Merging merged(
+      characters(letters), [&](std::string_view a, std::string_view b) -> std::optional<double> {
+        auto found = ranks_.find(std::string(a) + " " + std::string(b));
+        return found == ranks_.end() ? std::nullopt : std::optional<double>(-found->second);
+      });
+  merged.each([&](std::string_view piece) {
+    auto found = tokens_.find(std::string(piece));
+    if (found != tokens_.end())
+      to.push_back(found->second);
+    else if (unknown_ >= 0)
+      to.push_back(unknown_);
+  });
+}
+
+void Tokenizer::encodeByScore(std::string_view text, std::vector<Token> &to) const {
+  Merging merged(
+      characters(text), [&](std::string_view a, std::string_view b) -> std::optional<double> {
+        auto found = tokens_.find(std::string(a) + std::string(b));
+        return found == tokens_.end() ? std::nullopt
+                                      : std::optional<double>(scores_[size_t(found->second)]);
+      });
+  merged.each([&](std::string_view piece) {
+    auto found = tokens_.find(std::string(piece));
+    if (found != tokens_.end())
+      to.push_back(found->second);
+    else
+      addBytes(piece, to);
+  });
+}
+
+void Tokenizer::addBytes(std::string_view piece, std::vector<Token> &to) const {
+  bool hasAll = std::ranges::all_of(piece, [&](char c) { return bytes_[uint8_t(c)] >= 0; });
+  if (hasAll)
+    for (char byte : piece)
+      to.push_back(bytes_[uint8_t(byte)]);
+  else if (unknown_ >= 0)
+    to.push_back(unknown_);
+}
+
+std::string Tokenizer::bytesOf(Token token) const {
+  if (token < 0 || size_t(token) >= texts_.size())
+    return {};
+  const std::string &piece = texts_[size_t(token)];
+  uint8_t kind = kinds_[size_t(token)];
+  if (kind == Control || kind == Unknown || kind == Unused)
+    return {};
+  if (kind == Users)
+    return piece;
+  if (byScore_) {
+    auto byte = kind == Byte ? std::ranges::find(bytes_, token) : bytes_.end();
+    return byte != bytes_.end() ? std::string(1, char(byte - bytes_.begin()))
+                                : replaced(piece, kSpace, " ");
+  }
+  static const auto kBytes = [] {
+    std::unordered_map<std::string_view, char> bytes;
+    for (size_t byte = 0; byte < 256; ++byte)
+      bytes.emplace(byteLetters()[byte], char(byte));
+    return bytes;
+  }();
+  std::string result;
+  for (std::string_view letter : characters(piece))
+    if (auto found = kBytes.find(letter); found != kBytes.end())
+      result += found->second;
+  return result;
+}
+
+std::string Tokenizer::decode(const std::vector<Token> &tokens) const {
+  std::string result;
+  for (Token token : tokens)
+    result += bytesOf(token);
+  bool hasSpace = addsSpace_ && result.starts_with(' ');
+  return hasSpace ? result.substr(1) : result;
+}
+
+} // namespace tensmith::generation

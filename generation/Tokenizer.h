@@ -1,0 +1,75 @@
+// Text to the numbers of a model's tokens and back, as the model's file says: pairs that are merged
+// by rank after the text was cut into words (GPT-2's byte-level BPE), or by score over the whole
+// text, with bytes for what has no token (SentencePiece's BPE). Sources: arXiv 1508.07909,
+// 1808.06226; GGUF's tokenizer.ggml keys.
+//
+// Tokens that are no text (control) are found in a text only where the caller asks for it: else a
+// prompt from outside could end a turn of a conversation.
+#pragma once
+
+#include "files/Gguf.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tensmith::generation {
+
+using Token = int32_t;
+
+/// How a text is cut into words, in which alone pairs are merged.
+struct WordPattern {
+  const char *name;           // tokenizer.ggml.pre
+  bool ignoresCase = false;   // of contractions: 'S as 's
+  bool letterPrefix = false;  // any one character that is no letter, number or newline may begin a
+                              // word of letters, and not a space alone
+  int mostDigits = 0;         // of a word of digits, which has no space before it; 0: GPT-2's
+  bool newlinesApart = false; // newlines end a word of spaces or signs
+};
+
+/// The words, in order; together they are the text.
+std::vector<std::string_view> words(const WordPattern &pattern, std::string_view text);
+
+class Tokenizer {
+public:
+  /// Throws Failure where the file has no tokenizer, or one that is not known.
+  static Tokenizer of(const GgufFile &file);
+
+  /// `control`: tokens that are no text are found by their names. With the beginning's token where
+  /// the model has one, if `begins`.
+  std::vector<Token> encode(std::string_view text, bool control, bool begins) const;
+  /// The bytes that a token stands for; none of control tokens. They may end in the middle of a
+  /// character.
+  std::string bytesOf(Token token) const;
+  std::string decode(const std::vector<Token> &tokens) const;
+
+  size_t size() const { return texts_.size(); }
+  bool ends(Token token) const;
+  Token beginning() const { return beginning_; } // -1: none
+  /// What the model's text of it is: "<|im_end|>".
+  const std::string &text(Token token) const { return texts_[size_t(token)]; }
+
+private:
+  void addControl();
+  void encodeText(std::string_view text, bool isFirst, std::vector<Token> &to) const;
+  void encodeByRank(std::string_view word, std::vector<Token> &to) const;
+  void encodeByScore(std::string_view text, std::vector<Token> &to) const;
+  void addBytes(std::string_view piece, std::vector<Token> &to) const;
+
+  bool byScore_ = false, addsSpace_ = false, addsBeginning_ = false;
+  const WordPattern *pattern_ = nullptr;
+  std::vector<std::string> texts_;
+  std::vector<float> scores_;
+  std::vector<uint8_t> kinds_;
+  std::unordered_map<std::string, Token> tokens_;
+  std::unordered_map<std::string, int> ranks_; // of pairs, joined by a space
+  std::vector<Token> special_;                 // control and the user's, the longest first
+  std::vector<Token> bytes_;                   // of SentencePiece: of each byte, -1: none
+  Token beginning_ = -1, unknown_ = -1;
+  std::vector<Token> ends_;
+};
+
+} // namespace tensmith::generation

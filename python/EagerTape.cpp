@@ -1,0 +1,146 @@
+// Recording in Python: tapes, the compiled modules that their programs become, and the tensors that
+// derivatives are asked for.
+#include "python/Eager.h"
+
+#include "eager/Compiled.h"
+#include "eager/Tape.h"
+
+#include <tensmith/tensmith.hpp>
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+
+namespace tensmith::python {
+namespace {
+
+using eager::Compiled;
+using eager::Tape;
+
+/// (element type, shape)
+using TypeOf = std::pair<ElementKind, Shape>;
+
+Tape &usable(Tape &tape) {
+  if (tape.isReleased())
+    throw std::runtime_error("what was recorded has been given back after its derivatives; ask for "
+                             "them with retain=True to take more");
+  return tape;
+}
+
+nb::tuple programOf(Tape &tape, const std::vector<int> &outputs) {
+  Tape::Program program = usable(tape).program(outputs);
+  nb::list inputs, types;
+  for (Array &input : program.inputs)
+    inputs.append(nb::cast(Tensor{std::move(input)}));
+  for (const Tape::Value &output : program.outputs)
+    types.append(nb::cast(TypeOf{{output.type}, output.shape}));
+  return nb::make_tuple(nb::str(program.text.c_str(), program.text.size()), inputs, types);
+}
+
+int addStep(Tape &tape, const std::string &name, const nb::dict &attributes,
+            const std::vector<int> &operands, const std::vector<TypeOf> &results) {
+  std::vector<Tape::Value> values;
+  for (const auto &[kind, shape] : results)
+    values.push_back({kind.type, shape});
+  return usable(tape).add(name, attributesOf(attributes), operands, std::move(values));
+}
+
+nb::list run(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
+             const std::vector<TypeOf> &types) {
+  std::vector<Array> arrays;
+  for (Tensor *input : inputs)
+    arrays.push_back(input->array);
+  std::vector<reference::ResultType> results;
+  for (const auto &[kind, shape] : types)
+    results.push_back({kind.type, shape});
+  nb::list list;
+  for (Array &result : take(eager::issue(compiled, "program", arrays, std::move(results))))
+    list.append(nb::cast(Tensor{std::move(result)}));
+  return list;
+}
+
+std::shared_ptr<Compiled> compiledOf(const Module &module) {
+  return std::make_shared<Compiled>(module.handle());
+}
+
+void bindCompiled(nb::module_ &m) {
+  nb::class_<Compiled>(m, "Compiled").def("run", run);
+  m.def("load_bytes",
+        [](nb::bytes bytes) { return compiledOf(Module::load(bytes.c_str(), bytes.size())); });
+  m.def("load_file", [](const std::string &path, uint64_t bytes) {
+    return compiledOf(Module::load(path, false, bytes));
+  });
+}
+
+/// Floats that are a whole storage, so that their gradient has a place.
+void setWanted(Tensor &tensor, bool isWanted) {
+  auto &leaf = tensor.array.storage()->leaf;
+  if (!isWanted)
+    leaf.reset();
+  else if (!isFloat(tensor.array.type()))
+    throw nb::type_error("only tensors of floats have gradients");
+  else if (!tensor.array.isDense() ||
+           tensor.array.size() * byteSize(tensor.array.type()) != tensor.array.storage()->bytes)
+    throw nb::value_error("a view has the gradient of the tensor that it is of; set requires_grad "
+                          "there, or of a copy");
+  else if (!leaf)
+    leaf = std::make_shared<eager::Leaf>(eager::Leaf{tensor.array.shape(), {}});
+}
+
+void bindLeaves(nb::class_<Tensor> &tensor) {
+  tensor.def_prop_rw(
+      "requires_grad", [](const Tensor &t) { return t.array.storage()->leaf != nullptr; },
+      setWanted,
+      "Whether gradients by this tensor are wanted wherever it is used; kept by its memory.");
+  tensor.def_prop_rw(
+      "grad",
+      [](const Tensor &t) -> nb::object {
+        const auto &leaf = t.array.storage()->leaf;
+        if (!leaf || !leaf->gradient)
+          return nb::none();
+        return nb::cast(Tensor{leaf->gradient});
+      },
+      [](Tensor &t, nb::object value) {
+        auto &leaf = t.array.storage()->leaf;
+        if (!leaf)
+          throw nb::value_error("the tensor's gradient is not asked for; set requires_grad first");
+        leaf->gradient = value.is_none() ? Array() : nb::cast<Tensor &>(value).array;
+      },
+      nb::arg("value").none(), "The sum of the gradients so far; None before the first.");
+}
+
+} // namespace
+
+void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
+  nb::class_<Tape>(m, "Tape")
+      .def("begin", &Tape::begin)
+      .def("end", &Tape::end)
+      .def("watch",
+           [](Tape &tape, const Tensor &t, bool isInput) {
+             int number = usable(tape).watch(t.array, isInput);
+             if (number < 0)
+               throw nb::type_error("the tensor can't be followed: complex numbers have no "
+                                    "derivative here");
+             return number;
+           })
+      .def("read", [](Tape &tape, const Tensor &t) { return take(usable(tape).read(t.array)); })
+      .def("is_active", [](Tape &tape, const Tensor &t) { return tape.isActive(t.array); })
+      .def("bind", [](Tape &tape, const Tensor &t, int value) { tape.bind(t.array, value); })
+      .def("add", addStep)
+      .def("program", programOf)
+      .def("leaves",
+           [](const Tape &tape) {
+             nb::list list;
+             for (const auto &[array, number] : tape.leaves())
+               list.append(nb::make_tuple(nb::cast(Tensor{array}), number));
+             return list;
+           })
+      .def("keep_with_results", &Tape::keepWithResults)
+      .def("release", &Tape::release);
+  m.def("tape", [](bool isStrict) { return std::make_shared<Tape>(isStrict); });
+  m.def("recording", [] { return Tape::recording(); });
+  m.def("history", [](const Tensor &t) { return t.array.storage()->history; });
+  bindLeaves(tensor);
+  bindCompiled(m);
+}
+
+} // namespace tensmith::python

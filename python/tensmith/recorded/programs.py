@@ -1,0 +1,59 @@
+"""Compiled programs by their structure: in this process, and in the cache of modules for the next one."""
+
+import os
+import threading
+
+from .. import _eager, _tensmith
+from ..lowered import bytes_of, settings_of
+from .lowering import graph_of
+
+_lock = threading.Lock()
+_programs = {}
+_counts = {"compiled": 0, "loaded": 0, "runs": 0}
+
+
+class Program:
+    """Called with its inputs and its results' types; the results are there when the engine has computed them."""
+
+    def __init__(self, compiled):
+        self._compiled = compiled
+
+    def __call__(self, inputs, types):
+        _counts["runs"] += 1
+        return self._compiled.run(inputs, types)
+
+
+def program_of(text):
+    """The program of a tape's text; compiled where nobody has asked for it before."""
+    program = _programs.get(text)
+    if program is None:
+        with _lock:
+            program = _programs.get(text)
+            if program is None:
+                program = _programs[text] = Program(_load(text))
+    return program
+
+
+def _load(text):
+    # Without kernels each operator of the graph is evaluated, as each operation of eager tensors is then.
+    settings = settings_of({"reference": os.environ.get("TENSMITH_EAGER_KERNELS") == "off"})
+    kept = _tensmith.KeptModules("recorded program", text.encode(), settings)
+    if found := kept.find():
+        descriptor, size, _ = found
+        try:
+            module = _eager.load_file(f"/proc/self/fd/{descriptor}", size)
+            _counts["loaded"] += 1
+            return module
+        except RuntimeError:  # of another version, or for another machine
+            pass
+        finally:
+            os.close(descriptor)
+    module = bytes_of(graph_of(text).builder, settings)
+    kept.keep(module, "")
+    _counts["compiled"] += 1
+    return _eager.load_bytes(module)
+
+
+def statistics():
+    """How many programs were compiled, loaded from the cache, and run."""
+    return dict(_counts)

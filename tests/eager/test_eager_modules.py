@@ -1,0 +1,201 @@
+"""`tensmith.nn`, `tensmith.optim`, `scan` and `vmap` against closed forms; tests/torch/test_eager_modules.py holds them against PyTorch.
+
+Programs are evaluated here, not compiled: what a module computes is the same.
+"""
+
+import math
+
+import numpy
+import pytest
+
+tnp = pytest.importorskip("tensmith.numpy")
+import tensmith as ts  # noqa: E402
+from tensmith import nn, optim  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def evaluated(monkeypatch):
+    monkeypatch.setenv("TENSMITH_EAGER_KERNELS", "off")
+
+
+def tensor(*shape, seed=0):
+    return tnp.asarray(numpy.random.RandomState(seed).randn(*shape))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.blocks = nn.ModuleList([nn.Sequential(nn.ReLU(), nn.BatchNorm1d(4))])
+        self.scale = nn.Parameter(tnp.ones(1, dtype=tnp.float32))
+        self.register_buffer("count", tnp.zeros((), dtype=tnp.int64))
+        self.register_buffer("cache", tnp.zeros(2), persistent=False)
+
+    def forward(self, x):
+        return self.blocks[0](self.first(x)) * self.scale
+
+
+NAMES = ["scale", "count", "first.weight", "first.bias", "blocks.0.1.weight", "blocks.0.1.bias", "blocks.0.1.running_mean",
+         "blocks.0.1.running_var", "blocks.0.1.num_batches_tracked"]  # fmt: skip
+
+
+def test_modules_know_what_they_are_made_of(tmp_path):
+    net, other = Net(), Net()
+    assert list(net.state_dict()) == NAMES
+    assert [name for name, _ in net.named_parameters()] == [name for name in NAMES if "running" not in name and not name.startswith(("count", "blocks.0.1.num"))]
+    net.save(tmp_path / "net.safetensors")
+    assert other.load(tmp_path / "net.safetensors") == ([], [])
+    for name, value in net.state_dict().items():
+        assert value.tolist() == other.state_dict()[name].tolist() and value.dtype == other.state_dict()[name].dtype
+    net.eval()
+    assert not any(module.training for module in net.modules())
+    assert "(0): Sequential(" in repr(net) and "in_features=3, out_features=4" in repr(net)
+    with pytest.raises(KeyError, match="missing \\['scale'\\], unexpected \\['scales'\\]"):
+        net.load_state_dict({("scales" if name == "scale" else name): value for name, value in net.state_dict().items()})
+    with pytest.raises(ValueError, match="'scale' has the shape \\(2,\\) in the state, and \\(1,\\) in the module"):
+        net.load_state_dict({**net.state_dict(), "scale": tnp.ones(2)})
+    with pytest.raises(RuntimeError, match="nothing.safetensors"):
+        net.load(tmp_path / "nothing.safetensors")
+
+
+def test_training_changes_parameters_and_statistics():
+    nn.manual_seed(3)
+    net = Net()
+    optimiser = optim.SGD(net.parameters(), lr=0.1)
+    x = tnp.asarray(numpy.random.RandomState(0).randn(8, 3), dtype=tnp.float32)
+    target = tnp.asarray(numpy.random.RandomState(1).randn(8, 4), dtype=tnp.float32)
+    losses = []
+    for _ in range(6):
+        optimiser.zero_grad()
+        with ts.record():
+            loss = nn.functional.mse_loss(net(x), target)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] and net.blocks[0][1].num_batches_tracked.item() == 6
+    assert all(parameter.grad is not None and parameter.grad.shape == parameter.shape for parameter in net.parameters())
+
+
+def test_windows():
+    x = tnp.reshape(tnp.arange(16, dtype=tnp.float64), (1, 1, 4, 4))
+    weight = tnp.ones((1, 1, 2, 2))
+    sums = nn.functional.conv2d(x, weight, stride=2)
+    assert sums.tolist() == [[[[10, 18], [42, 50]]]]
+    assert nn.functional.max_pool2d(x, 2).tolist() == [[[[5, 7], [13, 15]]]]
+    assert nn.functional.avg_pool2d(x, 2).tolist() == [[[[2.5, 4.5], [10.5, 12.5]]]]
+    assert nn.functional.conv_transpose2d(sums, weight, stride=2)[0, 0, :2].tolist() == [[10, 10, 18, 18]] * 2
+    by_x = ts.grad(lambda x: tnp.sum(nn.functional.conv2d(x, weight) ** 2))(x)
+    by_w = ts.grad(lambda w: tnp.sum(nn.functional.conv2d(x, w)))(weight)
+    assert by_x[0, 0, 0, 0].item() == 20 and by_w.tolist() == [[[[45, 54], [81, 90]]]]
+    with pytest.raises(ValueError, match="a window of 5 does not fit into 4 places"):
+        nn.functional.conv2d(x, tnp.ones((1, 1, 5, 5)))
+    with pytest.raises(ValueError, match="the weights take 1 channels, and the tensor has 2"):
+        nn.functional.conv2d(tnp.ones((1, 2, 4, 4)), weight)
+
+
+def test_losses():
+    x, classes = tnp.zeros((2, 4)), tnp.asarray([1, 3])
+    assert math.isclose(nn.functional.cross_entropy(x, classes).item(), math.log(4))
+    gradient = ts.grad(lambda x: nn.functional.cross_entropy(x, classes))(x)
+    assert gradient.tolist() == [[0.125, -0.375, 0.125, 0.125], [0.125, 0.125, 0.125, -0.375]]
+    with pytest.raises(ValueError, match="a reduction is 'mean', 'sum' or 'none', not 'average'"):
+        nn.functional.mse_loss(x, x, reduction="average")
+
+
+def test_dropout_keeps_the_mean_and_is_off_in_evaluation():
+    nn.manual_seed(0)
+    layer, x = nn.Dropout(0.25), tnp.ones((200, 50))
+    kept = layer(x).numpy()
+    assert set(numpy.unique(kept)) == {0.0, 1 / 0.75} and abs(kept.mean() - 1) < 0.02
+    assert layer.eval()(x) is x
+
+
+def test_a_recurrent_layer_is_its_cell_step_by_step():
+    nn.manual_seed(1)
+    layer, cell = nn.LSTM(3, 2, dtype=tnp.float64), nn.LSTMCell(3, 2, dtype=tnp.float64)
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in layer.state_dict().items()})
+    x = tensor(4, 2, 3)
+
+    def unrolled(x):
+        state, outputs = None, []
+        for t in range(4):
+            state = cell(x[t], state)
+            outputs.append(state[0])
+        return tnp.sum(tnp.stack(outputs) ** 2)
+
+    gradients = [ts.grad(function)(x).numpy() for function in (unrolled, lambda x: tnp.sum(layer(x)[0] ** 2))]
+    assert numpy.allclose(*gradients)
+
+
+def test_scan_carries_and_stacks():
+    def body(carried, rows):
+        total = carried[0] + rows[0]
+        return [total], [total * total]
+
+    (last,), (squares,) = ts.scan(body, [tnp.zeros(2)], [tnp.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])])
+    assert last.tolist() == [9, 12] and squares.tolist() == [[1, 4], [16, 36], [81, 144]]
+    with pytest.raises(ValueError, match="before and float64\\(3,\\) after an iteration"):
+        ts.scan(lambda carried, rows: ([tnp.ones(3)], []), [tnp.zeros(2)], [tnp.ones((2, 2))])
+
+
+def test_vmap_is_a_loop_over_examples():
+    w, xs = tensor(3, 2), tensor(5, 3, seed=1)
+
+    def one(x):
+        return tnp.tanh(x @ w) + tnp.where(x[0] > 0, 1.0, -1.0)
+
+    every = ts.vmap(one)(xs)
+    assert numpy.allclose(every.numpy(), numpy.stack([one(x).numpy() for x in xs]))
+    assert ts.vmap(lambda a, b: a * b, (1, None))(xs, tnp.ones(5)).tolist() == xs.T.tolist()
+    by_w = ts.grad(lambda w: tnp.sum(ts.vmap(lambda x: x @ w * 2.0)(xs)))(w)
+    assert numpy.allclose(by_w.numpy(), 2 * numpy.repeat(xs.numpy().sum(0)[:, None], 2, 1))
+    with pytest.raises(TypeError, match="use where instead of if"):
+        ts.vmap(lambda x: x if float(tnp.sum(x)) > 0 else -x)(xs)
+
+
+RULES = {
+    "SGD": ({"lr": 0.5}, lambda p, g, t: p - 0.5 * g),
+    "Adam": ({"lr": 0.5, "eps": 0.0}, lambda p, g, t: p - 0.5 * numpy.sign(g)),
+    "AdamW": ({"lr": 0.5, "eps": 0.0, "weight_decay": 0.1}, lambda p, g, t: p * 0.95 - 0.5 * numpy.sign(g)),
+    "Adagrad": ({"lr": 0.5, "eps": 0.0}, lambda p, g, t: p - 0.5 * numpy.sign(g) / math.sqrt(t)),
+    "RMSprop": ({"lr": 0.5, "eps": 0.0, "alpha": 0.5}, lambda p, g, t: p - 0.5 * numpy.sign(g) / math.sqrt(1 - 0.5**t)),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_optimisers_with_a_gradient_that_stays(name):
+    settings, rule = RULES[name]
+    parameter, gradient = nn.Parameter(tensor(2, 3)), tensor(2, 3, seed=4)
+    optimiser = getattr(optim, name)([parameter], **settings)
+    wanted = parameter.numpy().copy()
+    for t in (1, 2, 3):
+        parameter.grad = gradient
+        optimiser.step()
+        wanted = rule(wanted, gradient.numpy(), t)
+    assert numpy.allclose(parameter.numpy(), wanted)
+
+
+def test_lamb_steps_as_far_as_its_parameter_is_long():
+    parameter, gradient = nn.Parameter(tensor(5)), tensor(5, seed=4)
+    before = parameter.numpy().copy()
+    optimiser = optim.LAMB([parameter], lr=0.1)
+    parameter.grad = gradient
+    optimiser.step()
+    assert math.isclose(numpy.linalg.norm(parameter.numpy() - before), 0.1 * numpy.linalg.norm(before))
+
+
+def test_optimisers_go_on_from_a_state():
+    def steps(optimiser, parameter, count):
+        for _ in range(count):
+            parameter.grad = tnp.cos(parameter)
+            optimiser.step()
+
+    one, other = nn.Parameter(tnp.ones(3)), nn.Parameter(tnp.ones(3))
+    first = optim.Adam([one], lr=0.1)
+    steps(first, one, 2)
+    other[...] = one
+    second = optim.Adam([other])
+    second.load_state_dict(first.state_dict())
+    steps(first, one, 2)
+    steps(second, other, 2)
+    assert one.tolist() == other.tolist()

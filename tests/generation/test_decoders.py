@@ -1,0 +1,107 @@
+"""Decoders of all families against an evaluation in NumPy: small ones with drawn weights, from files that the tests write.
+
+Breaks when a family's rotation, norm, window, cap, bias or scale is another than its definition, when keys and values of former
+tokens are mixed up, or when a token's result depends on how the tokens before it were given.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+tensmith = pytest.importorskip("tensmith")
+sys.path.insert(0, os.path.dirname(__file__))
+import small_decoders  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+PROMPT = "the hen and the ants in the den: naïve"
+
+
+def close(got, want):
+    return numpy.abs(got - want).max() <= 2e-5 * max(1, numpy.abs(want).max())
+
+
+@pytest.mark.parametrize("name", small_decoders.FAMILIES)
+def test_families(name, tmp_path):
+    decoder = small_decoders.FAMILIES[name]
+    path = tmp_path / "model.gguf"
+    stored = decoder.write(path)
+    model = tensmith.language.load(path, threads=1)
+    tokens = model.encode(PROMPT)
+    want = decoder.logits(stored, tokens)
+    assert close(model.logits(tokens), want[-1])
+    # One by one, from the beginning; and back to some place in the middle.
+    other = tensmith.language.load(path, threads=2)
+    for count in [*range(1, len(tokens) + 1), 5, 11]:
+        assert close(other.logits(tokens[:count]), want[count - 1]), count
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("generation") / "model.gguf"
+    small_decoders.FAMILIES["llama, q8_0"].write(path)
+    return path
+
+
+def test_greedy_text_is_the_likeliest(model_path):
+    decoder = small_decoders.FAMILIES["llama, q8_0"]
+    stored = decoder.write(model_path)
+    model = tensmith.language.load(model_path)
+    known = model.encode("the ant")
+    want = []
+    for _ in range(6):
+        token = int(decoder.logits(stored, known).argmax(-1)[-1])
+        if token == 2:
+            break
+        known.append(token)
+        want.append(token)
+    assert model.generate("the ant", tokens=6, temperature=0) == model.decode(want)
+
+
+def test_the_seed_decides(model_path):
+    model = tensmith.language.load(model_path)
+    texts = [model.generate("the", tokens=12, temperature=1.5, top_k=0, top_p=1, min_p=0, seed=seed) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+    assert "".join(model.stream("the", tokens=12, temperature=1.5, top_k=0, top_p=1, min_p=0, seed=1)) == texts[0]
+
+
+def test_text_and_back(model_path):
+    model = tensmith.language.load(model_path)
+    for text in ("the hen", " two  spaces ", "naïve 漢字 🙂", "a\nb\tc", ""):
+        assert model.decode(model.encode(text, begins=False)) == text
+
+
+def test_control_tokens_are_found_where_that_is_asked_for(model_path):
+    model = tensmith.language.load(model_path)
+    assert 2 not in model.encode("a</s>b")
+    assert 2 in model.encode("a</s>b", control=True)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"repeat_penalty": 0}, {"top_k": -1}])
+def test_settings_out_of_range(model_path, settings):
+    with pytest.raises(tensmith.Error):
+        tensmith.language.load(model_path).generate("a", tokens=1, **settings)
+
+
+def test_more_than_the_context(model_path):
+    model = tensmith.language.load(model_path, context=16)
+    assert model.context == 16
+    with pytest.raises(tensmith.Error, match="more than the context of 16"):
+        model.generate([5] * 17)
+    assert len(list(model.stream([5] * 10, tokens=100, temperature=0))) <= 8
+    with pytest.raises(tensmith.Error, match="contexts of 1 to 256"):
+        tensmith.language.load(model_path, context=1000)
+
+
+def test_the_command(model_path):
+    arguments = ["generate", model_path, "--prompt", "the ant", "-n", "5", "--temperature", "0"]
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode("utf-8", "replace") == tensmith.language.load(model_path).generate("the ant", tokens=5, temperature=0) + "\n"
+    assert b"generated: 5 tokens" in done.stderr
+    wrong = subprocess.run([PROGRAM, "generate", __file__, "--prompt", "a"], capture_output=True, text=True, timeout=300)
+    assert wrong.returncode == 1 and "is no GGUF file" in wrong.stderr
