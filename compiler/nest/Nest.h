@@ -85,9 +85,6 @@ struct Tensor {
   DataType type = DataType::F32;
   std::vector<Affine> extents; // over parameters; none: a scalar of one element
   Role role = Role::Input;
-  /// Of a local one: so many first dimensions are iterations that have the memory for themselves,
-  /// one after the other. They are not stored.
-  size_t privateDims = 0;
 };
 
 enum class Operation : uint8_t {

@@ -115,8 +115,8 @@ Value NestCode::upperBound(const Step &loop) { return math_.add(extremum(loop.up
 
 Value NestCode::size(const Tensor &tensor) {
   Value result = math_.constant(1);
-  for (size_t dim = tensor.privateDims; dim < tensor.extents.size(); ++dim)
-    result = math_.mul(result, value(tensor.extents[dim]));
+  for (const Affine &extent : tensor.extents)
+    result = math_.mul(result, value(extent));
   return result;
 }
 

@@ -104,29 +104,8 @@ private:
     builder_.create<LLVM::ReturnOp>(location_, zero);
   }
 
-  /// Local tensors that this function asks for memory for: those that its parallel loop has for
-  /// each iteration, or, of the whole nest, all others.
-  std::vector<const Tensor *> ownLocals(const Step *parallel) {
-    std::vector<const Tensor *> result;
-    for (const Tensor *each : tensors_)
-      if (each->role == Tensor::Role::Local && isPrivate(*each) == (parallel != nullptr) &&
-          (!parallel || touches(*parallel, each->name)))
-        result.push_back(each);
-    return result;
-  }
-  bool isPrivate(const Tensor &tensor) const {
-    return tensor.privateDims > 0 && llvm::any_of(parallelLoops_, [&](const Step *loop) {
-             return touches(*loop, tensor.name);
-           });
-  }
-  bool touches(const Step &step, const std::string &tensor) const {
-    if (step.kind == Step::Kind::Point && nest_.statement(step.statement)->tensor == tensor)
-      return true;
-    for (const std::vector<Step> *list : {&step.body, &step.otherwise})
-      for (const Step &each : *list)
-        if (touches(each, tensor))
-          return true;
-    return false;
+  std::vector<const Tensor *> locals() const {
+    return {tensors_.begin() + int64_t(operandCount()), tensors_.end()};
   }
 
   /// Memory for the tensors, in one request; null pointers stay where there is none, which was
@@ -159,11 +138,11 @@ private:
     builder_.setInsertionPointToEnd(block);
     kernel::ElementEmitter emitter(builder_, location_, noSizes_, block->getArgument(0), messages_);
     NestCode::Launch launch;
-    NestCode *own = nullptr;
+    NestCode *current = nullptr;
     if (!parallel)
-      launch = [&](const Step &loop) { this->launch(*own, emitter, loop); };
+      launch = [&](const Step &loop) { this->launch(*current, emitter, loop); };
     NestCode code(emitter, nest_, program_, launch);
-    own = &code;
+    current = &code;
     for (size_t number = 0; number < tensors_.size(); ++number)
       code.pointers[tensors_[number]->name] = block->getArgument(unsigned(1 + number));
     unsigned next = unsigned(1 + tensors_.size());
@@ -174,9 +153,8 @@ private:
     }
     for (const std::string &name : more)
       code.variables[name] = block->getArgument(next++);
-    if (!parallel)
-      findParallel(step);
-    std::vector<const Tensor *> locals = ownLocals(parallel);
+    // What a parallel loop is in has the memory already.
+    std::vector<const Tensor *> own = parallel ? std::vector<const Tensor *>() : locals();
     auto run = [&] {
       if (!parallel)
         return code.emit(step);
@@ -192,22 +170,14 @@ private:
         code.variables.erase(step.variable);
       });
     };
-    if (locals.empty())
+    if (own.empty())
       run();
     else
-      kernel::emitIf(emitter.math, allocate(code, emitter, locals), run);
+      kernel::emitIf(emitter.math, allocate(code, emitter, own), run);
     builder_.setInsertionPointToEnd(block);
     builder_.create<func::ReturnOp>(location_);
     if (!code.problem.empty())
       problem_ = code.problem;
-  }
-
-  void findParallel(const Step &step) {
-    if (step.kind == Step::Kind::For && step.execution == Execution::Parallel)
-      parallelLoops_.push_back(&step);
-    for (const std::vector<Step> *list : {&step.body, &step.otherwise})
-      for (const Step &each : *list)
-        findParallel(each);
   }
 
   /// A call of the runtime's parallel_for with all values in scope.
@@ -284,7 +254,6 @@ private:
   Type pointer_, i64_;
   kernel::SizeValues noSizes_;
   std::vector<const Tensor *> tensors_; // inputs, outputs, locals
-  std::vector<const Step *> parallelLoops_;
   std::vector<std::string> messages_;
   std::string problem_;
   int launches_ = 0;

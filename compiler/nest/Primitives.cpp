@@ -299,7 +299,7 @@ Status Schedule::vectorize(const std::string &loop, int64_t lanes) {
     std::vector<Node *> loops = loopsTo(tree, loop);
     if (loops.empty())
       return noLoop(tree, loop);
-    if (extentOf(*loops.back(), *state_->relations).points() == lanes)
+    if (extentOf(*loops.back(), *state_->relations).points().value_or(lanes + 1) <= lanes)
       return setExecution(tree, *state_->relations, loop, Execution::Vector);
     std::string inner = loop + "v";
     std::string problem = splitLoop(tree, *state_->relations, loop, lanes, loop, inner);

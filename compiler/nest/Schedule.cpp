@@ -224,9 +224,10 @@ Status Schedule::apply(std::string_view text) {
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     Line words(line);
-    if (words.words.empty())
+    if (words.words.empty() && words.results.empty())
       continue;
-    if (Status status = applyLine(*this, words); !status.ok())
+    Status status = words.words.empty() ? usage("split i 6 -> i0 i1") : applyLine(*this, words);
+    if (!status.ok())
       return {status.code(), "line " + std::to_string(number) + ": " + status.message()};
   }
   return {};

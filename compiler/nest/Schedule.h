@@ -1,9 +1,9 @@
 // A nest in an order: primitives change the order and can't change the results.
 //
 // Problem: who writes a schedule, a person or a search, must not have to prove it right.
-// Method: each primitive changes a copy of the schedule tree (ScheduleTree.h), or the nest and the
-// tree together (Placement.h), and every dependence is checked against the new order. What breaks
-// one is refused with the dependence, two points and the loops' names, and nothing is changed.
+// Method: each primitive changes a copy of the schedule tree (ScheduleTree.h), and every dependence
+// is checked against the new order. What breaks one is refused with the dependence, two points and
+// the loops' names, and nothing is changed.
 // Invariant: the tree runs every point of the nest once, in an order that keeps all dependences;
 // loops that are parallel or of vectors carry none.
 //
@@ -47,7 +47,6 @@ public:
   ~Schedule();
   Schedule copy() const;
 
-  /// With what primitives added: statements that copy, local tensors.
   const Nest &nest() const;
   /// A summary for people: the loops, indented, and statements.
   std::string outline() const;

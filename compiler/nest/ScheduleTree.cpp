@@ -414,16 +414,17 @@ private:
     return result;
   }
 
-  /// Points of one statement alone, in one piece: what is cut into several has no name of its own.
+  /// Statements at one leaf are in any order: the textual one.
   Node leaf(const isl::schedule_node &at) {
-    std::vector<std::string> names = statementsAt(at);
-    if (names.size() != 1) {
-      problem = names.empty() ? "a leaf has no statement" : "a leaf has several statements";
-      return {};
+    Node result{Node::Kind::Sequence};
+    for (const std::string &name : statementsAt(at)) {
+      if (!seen_.insert(name).second)
+        problem = "statement '" + name + "' stands in two places of the tree";
+      result.children.push_back({Node::Kind::Statement, name});
     }
-    if (!seen_.insert(names[0]).second)
-      problem = "statement '" + names[0] + "' stands in two places of the tree";
-    return {Node::Kind::Statement, names[0]};
+    if (result.children.empty())
+      problem = "a leaf has no statement";
+    return result;
   }
 
   Node band(const isl::schedule_node &at, const std::string &mark) {
