@@ -114,8 +114,7 @@ private:
 
   void nameAll(func::FuncOp main) {
     for (size_t i = 0; i < function_.inputs; ++i)
-      main.setArgAttr(unsigned(i), "graph.name",
-                      builder_.getStringAttr(function_.tensors[i].name));
+      main.setArgAttr(unsigned(i), "graph.name", builder_.getStringAttr(function_.tensors[i].name));
     for (size_t i = 0; i < function_.results.size(); ++i)
       main.setResultAttr(unsigned(i), "graph.name",
                          builder_.getStringAttr(function_.tensors[function_.results[i]].name));
