@@ -68,7 +68,7 @@ constexpr Format kLfs = {"a pointer of Git LFS in the place of the file",
 constexpr Format kPage = {"a web page",
                           "the download gave a page in the place of the file; get the "
                           "file itself (the raw one, on GitHub)"};
-constexpr Format kText = {"text", "a model is ONNX, a program (.tsm) or a graph's text (.mlir)"};
+constexpr Format kText = {"text", "a model is ONNX, a program (.tsm), comprehensions (.tc) or a graph's text (.mlir)"};
 
 std::string lowered(std::string_view text) {
   std::string result(text);
@@ -177,7 +177,7 @@ const Format *formatOf(std::string_view start, std::string_view name) {
   bool graphDef = holds(start, 0, "\n") && !isText(start); // its first field is a node's
   if (fs::path(name).filename() == "saved_model.pb" || (ending == ".pb" && graphDef))
     return &kTensorFlow;
-  bool isOurText = ending == ".tsm" || ending == ".mlir";
+  bool isOurText = ending == ".tsm" || ending == ".tc" || ending == ".mlir";
   return !start.empty() && !isOurText && isText(start) ? formatOfText(start) : nullptr;
 }
 

@@ -37,7 +37,8 @@ struct Settings {
   std::vector<std::string> shapes, overridable;
   std::vector<Derivative> derivatives;
   std::optional<Training> training;
-  std::optional<std::string> target, cache, dump, schedules, libraries, recomputation, device, function;
+  std::optional<std::string> target, cache, dump, schedules, libraries, recomputation, device,
+      function;
   int64_t memory = 0; // bytes of a run; 0: any
   bool reference = false, fuse = true, forEvaluation = false;
   int precision = TS_PRECISION_FAST;

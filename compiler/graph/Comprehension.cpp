@@ -72,8 +72,8 @@ AffineExpr ComprehensionSizes::of(const Expr &expr) {
   }
   case Expr::Kind::Read: {
     auto operand = view_.operandOf(size_t(expr.integer));
-    auto known = operand && expr.parts.empty() ? shapes_.constants(op_->getOperand(*operand))
-                                               : std::nullopt;
+    auto known =
+        operand && expr.parts.empty() ? shapes_.constants(op_->getOperand(*operand)) : std::nullopt;
     return known ? shapes_.constant(known->front()) : AffineExpr();
   }
   case Expr::Kind::Cast:
@@ -153,10 +153,9 @@ LogicalResult requireOperand(Inference &infer, unsigned operand, const Tensor &t
   Dims dims = infer.dims(operand);
   for (auto [dim, extent] : llvm::enumerate(tensor.extents)) {
     AffineExpr wanted = sizes.of(*extent);
-    if (wanted &&
-        failed(infer.requireEqual(dims[dim], wanted, "(C1)",
-                                  "sizes of '" + tensor.name + "' along dimension " +
-                                      std::to_string(dim) + " and of " + print(*extent))))
+    if (wanted && failed(infer.requireEqual(dims[dim], wanted, "(C1)",
+                                            "sizes of '" + tensor.name + "' along dimension " +
+                                                std::to_string(dim) + " and of " + print(*extent))))
       return failure();
   }
   return success();
@@ -224,8 +223,8 @@ LogicalResult ComprehensionOp::decompose(GraphBuilder &builder, SmallVectorImpl<
     return failure();
   const Function &function = *view.function;
   // Statements that the result needs, from the last to the first.
-  SmallVector<bool> isNeeded(function.tensors.size(), false), runs(function.statements.size(),
-                                                                   false);
+  SmallVector<bool> isNeeded(function.tensors.size(), false),
+      runs(function.statements.size(), false);
   isNeeded[view.result] = true;
   for (size_t i = function.statements.size(); i-- > 0;) {
     const Statement &statement = function.statements[i];

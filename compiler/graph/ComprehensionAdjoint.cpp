@@ -1,6 +1,6 @@
 // The adjoint of a statement as text; see ComprehensionGradient.cpp.
 //
-// All names are of this file's own making (x0, i1, n2, y, g), so that equal structures give equal
+// All names are of this file's own making (x0, v1, n2, y, g), so that equal structures give equal
 // texts, which are compiled once.
 #include "compiler/graph/ComprehensionAdjoint.h"
 
@@ -33,9 +33,7 @@ ExprRef choice(const ExprRef &condition, const ExprRef &yes, const ExprRef &no) 
 ExprRef cast(DataType type, const ExprRef &x) {
   return makeExpr({.kind = Expr::Kind::Cast, .type = type, .parts = {x}});
 }
-ExprRef times(const ExprRef &a, const ExprRef &b) {
-  return binary("*", a, b);
-}
+ExprRef times(const ExprRef &a, const ExprRef &b) { return binary("*", a, b); }
 
 std::string conditional(const std::string &guard, const ExprRef &value) {
   return guard.empty() ? print(*value) : "(" + guard + ") ? " + print(*value) + " : 0.0";
@@ -62,9 +60,8 @@ public:
     case Expr::Kind::Unary:
       return run(expr->parts[0], negative(factor));
     case Expr::Kind::Cast:
-      return run(expr->parts[0], isFloat(expr->parts[0]->type)
-                                     ? cast(expr->parts[0]->type, factor)
-                                     : factor);
+      return run(expr->parts[0],
+                 isFloat(expr->parts[0]->type) ? cast(expr->parts[0]->type, factor) : factor);
     case Expr::Kind::Select:
       run(expr->parts[1], choice(expr->parts[0], factor, real(0)));
       return run(expr->parts[2], choice(expr->parts[0], real(0), factor));
@@ -138,7 +135,7 @@ std::string AdjointText::head(const std::string &results) const {
     for (size_t dim = 0; dim < tensor.extents.size(); ++dim) {
       const Expr &extent = *tensor.extents[dim];
       std::string size = extent.kind == Expr::Kind::Integer ? std::to_string(extent.integer)
-                         : isInput ? "n" + std::to_string(extent.integer)
+                         : isInput                          ? "n" + std::to_string(extent.integer)
                                    : "s" + name + "_" + std::to_string(dim);
       text += (dim ? ", " : "(") + size;
     }
@@ -156,14 +153,13 @@ ExprRef AdjointText::renamed(const ExprRef &expr) const {
   return rewrite(expr, [&](const ExprRef &part) -> ExprRef {
     if (part->kind == Expr::Kind::Size) {
       const SizeVariable &size = function_.sizes[size_t(part->integer)];
-      return makeExpr({.kind = Expr::Kind::Extent,
-                       .text = nameOf(size.tensor),
-                       .integer = int64_t(size.dim)});
+      return makeExpr(
+          {.kind = Expr::Kind::Extent, .text = nameOf(size.tensor), .integer = int64_t(size.dim)});
     }
     if (part->kind == Expr::Kind::Index) {
       auto solved = solved_.find(size_t(part->integer));
       return solved != solved_.end() ? renamed(solved->second)
-                                     : named("i" + std::to_string(part->integer));
+                                     : named("v" + std::to_string(part->integer));
     }
     if (part->kind == Expr::Kind::Read) {
       const Tensor &tensor = function_.tensors[size_t(part->integer)];
@@ -194,7 +190,7 @@ ExprRef AdjointText::atTarget(const std::string &name, bool isInput) const {
 std::string AdjointText::listOfIndices(llvm::ArrayRef<size_t> indices) const {
   std::string text;
   for (size_t index : indices)
-    text += (text.empty() ? "(" : ", ") + std::string("i") + std::to_string(index);
+    text += (text.empty() ? "(" : ", ") + std::string("v") + std::to_string(index);
   return text.empty() ? text : text + ")";
 }
 
@@ -208,16 +204,16 @@ AdjointText::Points AdjointText::pointsOf(llvm::ArrayRef<size_t> indices,
   for (size_t number = 0; number < statement_.indices.size(); ++number) {
     const Index &index = statement_.indices[number];
     bool isSolved = solved_.count(number);
-    std::string name = isSolved ? "(" + print(*renamed(solved_.at(number))) + ")"
-                                : "i" + std::to_string(number);
+    std::string name =
+        isSolved ? "(" + print(*renamed(solved_.at(number))) + ")" : "v" + std::to_string(number);
     if (isSolved || hasIndices(*index.low) || hasIndices(*index.high)) {
       guard("(" + print(*renamed(index.low)) + ") <= " + name);
       guard(name + " < (" + print(*renamed(index.high)) + ")");
     }
     if (isSolved || !llvm::is_contained(indices, number))
       continue;
-    auto low = boundsOf(index.low, statement_.indices), high = boundsOf(index.high,
-                                                                        statement_.indices);
+    auto low = boundsOf(index.low, statement_.indices),
+         high = boundsOf(index.high, statement_.indices);
     points.where += (points.where.empty() ? "" : ", ") + name + " in " +
                     print(*renamed(low->least)) + ":" + print(*renamed(high->most));
   }
@@ -275,15 +271,14 @@ ExprRef AdjointText::productSeed(std::string &before) const {
   std::string isZero = "(" + value + ") == 0.0";
   std::string inside = points.guard.empty() ? "" : "(" + points.guard + ") && ";
   std::string outside = points.guard.empty() ? "" : "!(" + points.guard + ") || ";
-  before += statement("z" + list, "+=!",
-                      typeName(type) + "((" + inside + isZero + ") ? 1.0 : 0.0)", points);
-  before += statement("p" + list, "*=!",
-                      typeName(type) + "((" + outside + isZero + ") ? 1.0 : (" + value + "))",
+  before += statement("z" + list, "+=!", typeName(type) + "((" + inside + isZero + ") ? 1.0 : 0.0)",
                       points);
+  before +=
+      statement("p" + list, "*=!",
+                typeName(type) + "((" + outside + isZero + ") ? 1.0 : (" + value + "))", points);
   ExprRef zeros = atTarget("z", false), others = atTarget("p", false), zero = real(0);
   ExprRef ofZero = choice(binary("==", zeros, real(1)), others, zero);
-  ExprRef ofOther =
-      choice(binary("==", zeros, zero), binary("/", others, statement_.value), zero);
+  ExprRef ofOther = choice(binary("==", zeros, zero), binary("/", others, statement_.value), zero);
   ExprRef factor = choice(binary("==", statement_.value, zero), ofZero, ofOther);
   if (statement_.readsTarget())
     factor = times(atTarget(nameOf(statement_.target), true), factor);
@@ -313,8 +308,8 @@ ExprRef AdjointText::ofOldTarget() const {
     reached = choice(oldIsResult(), binary("/", g, atTarget("c", false)), real(0));
     break;
   case Assignment::Multiply:
-    reached = choice(binary("==", atTarget("z", false), real(0)),
-                     times(g, atTarget("p", false)), real(0));
+    reached = choice(binary("==", atTarget("z", false), real(0)), times(g, atTarget("p", false)),
+                     real(0));
     break;
   case Assignment::Set:
     break;
@@ -385,8 +380,8 @@ std::string AdjointText::pull(size_t tensor, const Access &access) {
       bool isElsewhere = false;
       for (const auto &[other, one] : sum.terms)
         visit(*one.expr, [&](const Expr &part) {
-          isElsewhere |= other != key && part.kind == Expr::Kind::Index &&
-                         size_t(part.integer) == index;
+          isElsewhere |=
+              other != key && part.kind == Expr::Kind::Index && size_t(part.integer) == index;
         });
       bool isBetter = !best || (index < statement_.rank && *best >= statement_.rank);
       if (!isElsewhere && isBetter) {
@@ -448,12 +443,12 @@ AdjointText::Scatter AdjointText::scatter(size_t tensor, const Access &access,
   }
   Points all = pointsOf(allIndices(statement_));
   Scatter made;
-  made.values = head(typeName(read.type) + " t") + before +
-                statement("t" + listOfIndices(own), "+=!",
-                          typeName(read.type) + "(" + conditional(all.guard, renamed(access.factor)) +
-                              ")",
-                          all) +
-                "}\n";
+  made.values =
+      head(typeName(read.type) + " t") + before +
+      statement("t" + listOfIndices(own), "+=!",
+                typeName(read.type) + "(" + conditional(all.guard, renamed(access.factor)) + ")",
+                all) +
+      "}\n";
   // Of a point that is none of the statement's nothing is added, at any place that there is.
   std::string place;
   size_t rank = access.read->parts.size();
@@ -461,13 +456,15 @@ AdjointText::Scatter AdjointText::scatter(size_t tensor, const Access &access,
     ExprRef at = renamed(minus(access.read->parts[dim], read.lows[dim]));
     std::string clamped = "min(max(int64(" + print(*at) + "), 0), " + nameOf(tensor) + "." +
                           std::to_string(dim) + " - 1)";
-    place = dim + 1 == rank ? clamped
-                            : "k == " + std::to_string(dim) + " ? " + clamped + " : (" + place + ")";
+    place = dim + 1 == rank
+                ? clamped
+                : "k == " + std::to_string(dim) + " ? " + clamped + " : (" + place + ")";
   }
   Points points = pointsOf(own);
   if (!points.guard.empty())
     place = "(" + points.guard + ") ? (" + place + ") : int64(0)";
-  points.where += (points.where.empty() ? "" : ", ") + std::string("k in 0:") + std::to_string(rank);
+  points.where +=
+      (points.where.empty() ? "" : ", ") + std::string("k in 0:") + std::to_string(rank);
   std::string list = listOfIndices(own);
   list = list.empty() ? "(k)" : list.substr(0, list.size() - 1) + ", k)";
   made.places = head("q") + statement("q" + list, "=", "int64(" + place + ")", points) + "}\n";
@@ -481,8 +478,8 @@ AdjointText::Texts AdjointText::of(size_t tensor) {
   std::vector<Access> accesses;
   collect(tensor, seed, accesses, texts.refusal);
   for (const Access &access : accesses) {
-    bool isGather = llvm::any_of(access.read->parts,
-                                 [](const ExprRef &part) { return readsTensors(*part); });
+    bool isGather =
+        llvm::any_of(access.read->parts, [](const ExprRef &part) { return readsTensors(*part); });
     if (isGather)
       texts.scatters.push_back(scatter(tensor, access, before));
     else
@@ -493,8 +490,8 @@ AdjointText::Texts AdjointText::of(size_t tensor) {
     return texts;
   const Tensor &read = function_.tensors[tensor];
   auto [target, where] = placesOf(read, nameOf(tensor));
-  texts.pulls = head(typeName(read.type) + " d") + before +
-                statement(target, "=", "0.0", {where, ""});
+  texts.pulls =
+      head(typeName(read.type) + " d") + before + statement(target, "=", "0.0", {where, ""});
   if (isOld) {
     for (size_t dim = 0; dim < statement_.rank; ++dim)
       solved_[dim] = plus(named("a" + std::to_string(dim)), read.lows[dim]);

@@ -34,12 +34,12 @@ constexpr int64_t kMostLoops = 3, kMostCode = 600;
 /// Functions of the language that are operators of the graph.
 StringRef operatorOf(StringRef function) {
   static const llvm::StringMap<StringRef> all = {
-      {"acos", "acos"},   {"acosh", "acosh"}, {"asin", "asin"},   {"asinh", "asinh"},
-      {"atan", "atan"},   {"atanh", "atanh"}, {"ceil", "ceil"},   {"cos", "cos"},
-      {"cosh", "cosh"},   {"erf", "erf"},     {"exp", "exp"},     {"fabs", "abs"},
-      {"fdivide", "div"}, {"floor", "floor"}, {"log", "log"},     {"log1p", "log1p"},
-      {"pow", "pow"},     {"rsqrt", "rsqrt"}, {"sin", "sin"},     {"sinh", "sinh"},
-      {"sqrt", "sqrt"},   {"tan", "tan"},     {"tanh", "tanh"},   {"sigmoid", "sigmoid"}};
+      {"acos", "acos"},   {"acosh", "acosh"}, {"asin", "asin"}, {"asinh", "asinh"},
+      {"atan", "atan"},   {"atanh", "atanh"}, {"ceil", "ceil"}, {"cos", "cos"},
+      {"cosh", "cosh"},   {"erf", "erf"},     {"exp", "exp"},   {"fabs", "abs"},
+      {"fdivide", "div"}, {"floor", "floor"}, {"log", "log"},   {"log1p", "log1p"},
+      {"pow", "pow"},     {"rsqrt", "rsqrt"}, {"sin", "sin"},   {"sinh", "sinh"},
+      {"sqrt", "sqrt"},   {"tan", "tan"},     {"tanh", "tanh"}, {"sigmoid", "sigmoid"}};
   return all.lookup(function);
 }
 
@@ -92,9 +92,11 @@ private:
     bool isUnsignedType = info(type).kind != TypeClass::Signed;
     llvm::APInt value(bits, uint64_t(number));
     if (isLeast)
-      value = isUnsignedType ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
+      value =
+          isUnsignedType ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
     if (isMost)
-      value = isUnsignedType ? llvm::APInt::getMinValue(bits) : llvm::APInt::getSignedMinValue(bits);
+      value =
+          isUnsignedType ? llvm::APInt::getMinValue(bits) : llvm::APInt::getSignedMinValue(bits);
     return context_.builder.create<arith::ConstantOp>(
         context_.location, context_.builder.getIntegerAttr(kernelType, value));
   }
@@ -104,8 +106,8 @@ private:
   bool dependsOn(const Expr &expr, ArrayRef<size_t> indices) const {
     bool depends = false;
     visit(expr, [&](const Expr &part) {
-      depends |= part.kind == Expr::Kind::Index &&
-                 llvm::is_contained(indices, size_t(part.integer));
+      depends |=
+          part.kind == Expr::Kind::Index && llvm::is_contained(indices, size_t(part.integer));
     });
     return depends;
   }
@@ -328,12 +330,14 @@ private:
       Value same = byOperator("equal", {type, type}, DataType::Bool, {a, b});
       return failed_ ? same : scalar_.bitXor(same, scalar_.boolean(same, true));
     }
-    static const llvm::StringMap<StringRef> names = {
-        {"+", "add"},  {"-", "sub"},           {"*", "mul"},     {"/", "div"},
-        {"%", "mod"},  {"min", "min"},         {"max", "max"},   {"==", "equal"},
-        {"<", "less"}, {"<=", "less_or_equal"}, {">", "greater"}, {">=", "greater_or_equal"}};
-    auto attributes = sign == "%" ? SmallVector<NamedAttribute>{fmod(false)}
-                                  : SmallVector<NamedAttribute>();
+    static const llvm::StringMap<StringRef> names = {{"+", "add"},     {"-", "sub"},
+                                                     {"*", "mul"},     {"/", "div"},
+                                                     {"%", "mod"},     {"min", "min"},
+                                                     {"max", "max"},   {"==", "equal"},
+                                                     {"<", "less"},    {"<=", "less_or_equal"},
+                                                     {">", "greater"}, {">=", "greater_or_equal"}};
+    auto attributes =
+        sign == "%" ? SmallVector<NamedAttribute>{fmod(false)} : SmallVector<NamedAttribute>();
     return byOperator(names.lookup(sign), {type, type}, expr.type, {a, b}, attributes);
   }
 
@@ -464,8 +468,7 @@ private:
 
 Value ComprehensionOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
   ComprehensionView view = viewOf(*this);
-  if (!view || !view.single() || !hasKernelTypes(*this) ||
-      view.single()->value->nodes > kMostCode)
+  if (!view || !view.single() || !hasKernelTypes(*this) || view.single()->value->nodes > kMostCode)
     return {};
   // Code goes by what sizes are required to be; what can't be said of symbols isn't checked before.
   ShapeContext shapes(getContext());

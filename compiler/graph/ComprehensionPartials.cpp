@@ -28,8 +28,7 @@ template <typename... More> Term of(const char *function, const Term &a, const M
       {.kind = Expr::Kind::Call, .text = function, .parts = {a.expr, Term(more).expr...}}));
 }
 Term choose(const Term &condition, const Term &yes, const Term &no) {
-  return Term(
-      makeExpr({.kind = Expr::Kind::Select, .parts = {condition.expr, yes.expr, no.expr}}));
+  return Term(makeExpr({.kind = Expr::Kind::Select, .parts = {condition.expr, yes.expr, no.expr}}));
 }
 
 constexpr double kPi = 3.14159265358979323846;

@@ -1,8 +1,8 @@
 // Control flow, sequences, optionals and kernels: result types.
 #include "compiler/graph/Structure.h"
 
-#include "compiler/graph/Constants.h"
 #include "compiler/graph/Comprehension.h"
+#include "compiler/graph/Constants.h"
 #include "compiler/graph/SequenceChanges.h"
 #include "compiler/graph/UpperBounds.h"
 

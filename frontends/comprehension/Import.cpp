@@ -114,8 +114,7 @@ private:
 
   void nameAll(func::FuncOp main) {
     for (size_t i = 0; i < function_.inputs; ++i)
-      main.setArgAttr(unsigned(i), "graph.name",
-                      builder_.getStringAttr(function_.tensors[i].name));
+      main.setArgAttr(unsigned(i), "graph.name", builder_.getStringAttr(function_.tensors[i].name));
     for (size_t i = 0; i < function_.results.size(); ++i)
       main.setResultAttr(unsigned(i), "graph.name",
                          builder_.getStringAttr(function_.tensors[function_.results[i]].name));
@@ -151,9 +150,7 @@ Result<OwningOpRef<ModuleOp>> import(const std::string &text, const std::string 
   auto function = chosen(*read, name, options.function);
   if (!function.ok())
     return function.status();
-  // One text for all layouts, so that kernels and caches go by what is meant.
-  std::string canonical = print(read->module);
-  return Builder(**function, canonical, name, context, options).run();
+  return Builder(**function, text, name, context, options).run();
 }
 
 Result<std::string> describe(const std::string &text, const std::string &name) {

@@ -322,8 +322,8 @@ TS_API ts_status *ts_quantize_model(const char *path, const char *settings,
                                     ts_tensor *const *samples, size_t count, void **model,
                                     size_t *model_size, char **report);
 /* A program of the language as text, in the language's one layout, with its comments; `name` stands
- * for the file in messages, and ends in .tc where the text is of comprehensions. The result is freed
- * as a description is. */
+ * for the file in messages, and ends in .tc where the text is of comprehensions. The result is
+ * freed as a description is. */
 TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,
                                     char **formatted);
 /* The comprehensions of a text (docs/comprehensions.md), as a JSON array: "name", "inputs" and

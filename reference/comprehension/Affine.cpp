@@ -70,8 +70,8 @@ Affine binaryOf(const ExprRef &expr) {
   bool isExtreme = sign == "min" || sign == "max";
   if (isExtreme && a.isConstant() && b.isConstant()) {
     Affine made;
-    made.constant = sign == "min" ? std::min(a.constant, b.constant)
-                                  : std::max(a.constant, b.constant);
+    made.constant =
+        sign == "min" ? std::min(a.constant, b.constant) : std::max(a.constant, b.constant);
     return made;
   }
   if (isExtreme && keyOf(*exprOf(a)) == keyOf(*exprOf(b)))

@@ -30,7 +30,9 @@ Affine affineOf(const ExprRef &expr);
 ExprRef exprOf(const Affine &affine);
 /// The expression with terms collected and numbers folded.
 ExprRef simplified(const ExprRef &expr);
-inline ExprRef plus(const ExprRef &a, const ExprRef &b) { return simplified(binaryExpr("+", a, b)); }
+inline ExprRef plus(const ExprRef &a, const ExprRef &b) {
+  return simplified(binaryExpr("+", a, b));
+}
 inline ExprRef minus(const ExprRef &a, const ExprRef &b) {
   return simplified(binaryExpr("-", a, b));
 }

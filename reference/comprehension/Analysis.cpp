@@ -152,11 +152,13 @@ private:
     Affine difference = affineOf(minus(a, b));
     if (difference.isConstant())
       fail(place, message.find("{a}") == message.npos ? message : shown(message, a, b));
-    function_.requirements.push_back({true, a, b,
-                                      std::to_string(place.line) + ":" +
-                                          std::to_string(place.column) + ": " + message,
-                                      {},
-                                      statement});
+    function_.requirements.push_back(
+        {true,
+         a,
+         b,
+         std::to_string(place.line) + ":" + std::to_string(place.column) + ": " + message,
+         {},
+         statement});
   }
   static std::string shown(std::string message, const ExprRef &a, const ExprRef &b) {
     message.replace(message.find("{a}"), 3, print(*a));
@@ -196,8 +198,7 @@ private:
 
   void call(const StatementSyntax &one, const Names &names) {
     const Expr &value = *one.value;
-    const Definition *callee =
-        value.kind == Expr::Kind::Call ? module_.find(value.text) : nullptr;
+    const Definition *callee = value.kind == Expr::Kind::Call ? module_.find(value.text) : nullptr;
     if (!callee || one.assignment != Assignment::Set || !one.where.empty())
       fail(one.value->place, "several results are those of a call, as C, D = f(A, B)");
     if (calls_.size() >= kMostCalls || std::count(calls_.begin(), calls_.end(), callee))
@@ -229,14 +230,13 @@ private:
   /// The callee's inputs are the caller's tensors, and its sizes theirs.
   void bind(const Definition &callee, const Expr &call, const Names &names, Names &inner) {
     if (callee.parameters.size() != call.parts.size())
-      fail(call.place, "'" + callee.name + "' takes " +
-                           counted(callee.parameters.size(), "input") + ", not " +
-                           std::to_string(call.parts.size()));
+      fail(call.place, "'" + callee.name + "' takes " + counted(callee.parameters.size(), "input") +
+                           ", not " + std::to_string(call.parts.size()));
     for (size_t i = 0; i < call.parts.size(); ++i) {
       const ParameterSyntax &parameter = callee.parameters[i];
       const Expr &given = *call.parts[i];
-      auto number = given.kind == Expr::Kind::Name ? tensor(renamed(names, given.text))
-                                                   : std::nullopt;
+      auto number =
+          given.kind == Expr::Kind::Name ? tensor(renamed(names, given.text)) : std::nullopt;
       if (!number)
         fail(given.place, "an argument of '" + callee.name + "' is the name of a tensor");
       const Tensor &tensor = function_.tensors[*number];
@@ -258,12 +258,13 @@ private:
 
   void bindSize(const Expr &declared, const ExprRef &extent, Place place, const Definition &callee,
                 Names &inner) {
-    ExprRef other = declared.kind == Expr::Kind::Integer ? integerExpr(declared.integer)
-                                                         : inner.sizes.emplace(declared.text, extent)
-                                                               .first->second;
+    ExprRef other = declared.kind == Expr::Kind::Integer
+                        ? integerExpr(declared.integer)
+                        : inner.sizes.emplace(declared.text, extent).first->second;
     requireEqual(extent, other, place,
-                 "'" + callee.name + "' takes sizes that are equal where its own have one name; "
-                                     "these are {a} and {b}",
+                 "'" + callee.name +
+                     "' takes sizes that are equal where its own have one name; "
+                     "these are {a} and {b}",
                  function_.statements.size());
   }
 
@@ -327,8 +328,7 @@ private:
 
   /// As a result of this name is declared; else the value's.
   DataType targetType(const StatementSyntax &one, const Expr &value) const {
-    const Definition *definition =
-        calls_.empty() ? module_.find(function_.name) : calls_.back();
+    const Definition *definition = calls_.empty() ? module_.find(function_.name) : calls_.back();
     for (const ParameterSyntax &result : definition->results)
       if (result.name == one.targets[0].name && result.type != DataType::Undefined)
         return result.type;
@@ -336,9 +336,9 @@ private:
   }
 
   void checkType(const StatementSyntax &one, const Expr &value, const Tensor &target) {
-    bool fits = value.type == target.type || (isArithmetic(value.type) &&
-                                              isArithmetic(target.type) &&
-                                              matchTypes(value.type, target.type) == target.type);
+    bool fits =
+        value.type == target.type || (isArithmetic(value.type) && isArithmetic(target.type) &&
+                                      matchTypes(value.type, target.type) == target.type);
     bool isLiteral = value.kind == Expr::Kind::Real && isFloat(target.type);
     if (!fits && !isLiteral)
       fail(one.value->place, "'" + target.name + "' is of " + typeName(target.type) +
@@ -411,7 +411,8 @@ private:
     made.place = like.place;
     ExprRef expr = makeExpr(std::move(made));
     if (expr->depth > kMostDepth || expr->nodes > kMostNodes)
-      fail(like.place, "this is too long or nested too deep; give parts of it tensors of their own");
+      fail(like.place,
+           "this is too long or nested too deep; give parts of it tensors of their own");
     return expr;
   }
 
@@ -434,8 +435,8 @@ private:
   DataType matched(const Expr &a, const Expr &b) {
     for (const Expr *one : {&a, &b})
       if (!isArithmetic(one->type))
-        fail(one->place, "nothing is computed with " + typeName(one->type) +
-                             "; convert it, as by float(...)");
+        fail(one->place,
+             "nothing is computed with " + typeName(one->type) + "; convert it, as by float(...)");
     if (isReal(a) != isReal(b) && isFloat(a.type) && isFloat(b.type))
       return isReal(a) ? b.type : a.type;
     return matchTypes(a.type, b.type);
@@ -510,9 +511,9 @@ private:
   ExprRef extent(const Expr &expr, DataType whole) {
     auto number = tensor(renamed(*names_, expr.text));
     if (!number || function_.tensors[*number].extents.size() <= size_t(expr.integer))
-      fail(expr.place, number ? "'" + expr.text + "' has no dimension " +
-                                    std::to_string(expr.integer)
-                              : "'" + expr.text + "' is no tensor that is defined here");
+      fail(expr.place, number
+                           ? "'" + expr.text + "' has no dimension " + std::to_string(expr.integer)
+                           : "'" + expr.text + "' is no tensor that is defined here");
     return asWhole(expr, function_.tensors[*number].extents[size_t(expr.integer)], whole);
   }
 
@@ -528,22 +529,23 @@ private:
       return function(expr, *builtIn);
     auto number = tensor(renamed(*names_, expr.text));
     if (!number && module_.find(expr.text))
-      fail(expr.place, "a comprehension is called by a statement of its own, as C = " + expr.text +
-                           "(A)");
+      fail(expr.place,
+           "a comprehension is called by a statement of its own, as C = " + expr.text + "(A)");
     if (!number)
-      fail(expr.place, "'" + expr.text + "' is no tensor or function that is defined here" +
-                           defined());
+      fail(expr.place,
+           "'" + expr.text + "' is no tensor or function that is defined here" + defined());
     const Tensor &tensor = function_.tensors[*number];
     if (tensor.extents.size() != expr.parts.size())
       fail(expr.place, "'" + expr.text + "' has " + counted(tensor.extents.size(), "dimension") +
                            ", and is read at " + std::to_string(expr.parts.size()) + " indices");
-    Expr made{.kind = Expr::Kind::Read, .type = tensor.type, .text = expr.text,
+    Expr made{.kind = Expr::Kind::Read,
+              .type = tensor.type,
+              .text = expr.text,
               .integer = int64_t(*number)};
     for (const ExprRef &part : expr.parts) {
       ExprRef position = resolve(part, /*asIndex=*/true);
       if (!isInteger(position->type))
-        fail(part->place, "an index is a whole number, and this is of " +
-                              typeName(position->type));
+        fail(part->place, "an index is a whole number, and this is of " + typeName(position->type));
       made.parts.push_back(converted(position, DataType::I64));
     }
     return with(expr, std::move(made));
@@ -581,8 +583,8 @@ private:
       if (inner->type == DataType::Bool)
         fail(expr.place, "a truth has no negative; '!' is its opposite");
     }
-    return with(expr, {.kind = expr.kind, .type = inner->type, .text = expr.text,
-                       .parts = {inner}});
+    return with(expr,
+                {.kind = expr.kind, .type = inner->type, .text = expr.text, .parts = {inner}});
   }
 
   ExprRef binary(const Expr &expr, bool asIndex) {
@@ -591,12 +593,11 @@ private:
     if (sign == "&&" || sign == "||") {
       expectTruth(*a);
       expectTruth(*b);
-      return with(expr, {.kind = expr.kind, .type = DataType::Bool, .text = sign,
-                         .parts = {a, b}});
+      return with(expr, {.kind = expr.kind, .type = DataType::Bool, .text = sign, .parts = {a, b}});
     }
     DataType type = matched(*a, *b);
-    bool compares = sign == "==" || sign == "!=" || sign == "<" || sign == "<=" || sign == ">" ||
-                    sign == ">=";
+    bool compares =
+        sign == "==" || sign == "!=" || sign == "<" || sign == "<=" || sign == ">" || sign == ">=";
     if (type == DataType::Bool && sign != "==" && sign != "!=")
       fail(expr.place, "'" + sign + "' is of numbers; convert truths, as by int32(...)");
     return with(expr, {.kind = expr.kind,
@@ -610,7 +611,8 @@ private:
     expectTruth(*condition);
     ExprRef yes = resolve(expr.parts[1], asIndex), no = resolve(expr.parts[2], asIndex);
     DataType type = yes->type == no->type ? yes->type : matched(*yes, *no);
-    return with(expr, {.kind = expr.kind, .type = type,
+    return with(expr, {.kind = expr.kind,
+                       .type = type,
                        .parts = {condition, converted(yes, type), converted(no, type)}});
   }
 

@@ -64,7 +64,7 @@ int64_t wholeOf(double value, DataType type) {
 Number cast(Number x, DataType from, DataType to) {
   Number made;
   if (isFloat(to)) {
-    double value = isFloat(from)       ? x.real
+    double value = isFloat(from)        ? x.real
                    : isUnsigned64(from) ? double(uint64_t(x.whole))
                                         : double(x.whole);
     made.real = rounded(value, to);
@@ -78,12 +78,12 @@ Number cast(Number x, DataType from, DataType to) {
 }
 
 template <typename T> bool compares(const std::string &sign, T a, T b) {
-  return sign == "==" ? a == b
+  return sign == "=="   ? a == b
          : sign == "!=" ? a != b
-         : sign == "<" ? a < b
+         : sign == "<"  ? a < b
          : sign == "<=" ? a <= b
-         : sign == ">" ? a > b
-                       : a >= b;
+         : sign == ">"  ? a > b
+                        : a >= b;
 }
 
 template <typename T> T floorDivided(T a, T b) {
@@ -183,9 +183,8 @@ private:
     for (const Requirement &one : function_.requirements) {
       if (one.statement != statement || !status_.ok())
         continue;
-      bool isEmpty = std::any_of(one.extents.begin(), one.extents.end(), [&](const ExprRef &extent) {
-        return integer(*extent) <= 0;
-      });
+      bool isEmpty = std::any_of(one.extents.begin(), one.extents.end(),
+                                 [&](const ExprRef &extent) { return integer(*extent) <= 0; });
       int64_t a = integer(*one.a), b = integer(*one.b);
       if (isEmpty || (one.isEqual ? a == b : a <= b))
         continue;
@@ -334,10 +333,10 @@ private:
       lows.push_back(integer(*target.lows[dim]));
       shape.push_back(integer(*target.extents[dim]));
       if (status_.ok() && shape.back() < 0)
-        fail(statement.indices[dim].place,
-             "the range of '" + statement.indices[dim].name + "' is from " +
-                 std::to_string(lows.back()) + " to " +
-                 std::to_string(lows.back() + shape.back()) + ", which is before it");
+        fail(statement.indices[dim].place, "the range of '" + statement.indices[dim].name +
+                                               "' is from " + std::to_string(lows.back()) + " to " +
+                                               std::to_string(lows.back() + shape.back()) +
+                                               ", which is before it");
     }
     checkPoints(statement);
     if (!status_.ok())
@@ -432,8 +431,8 @@ private:
 };
 
 reference::Outcome evaluateComprehension(const reference::Invocation &invocation) {
-  auto function = functionOf(invocation.attributes.string("text"),
-                             invocation.attributes.string("function"));
+  auto function =
+      functionOf(invocation.attributes.string("text"), invocation.attributes.string("function"));
   if (!function.ok())
     return function.status();
   int64_t number = invocation.attributes.integer("statement", -1);

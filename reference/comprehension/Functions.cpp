@@ -71,9 +71,15 @@ double cosineOfTurns(double x) {
 }
 
 #define ONE(NAME, VALUE)                                                                           \
-  { NAME, 1, [](const double *a) -> double { double x = a[0]; return VALUE; } }
+  {NAME, 1, [](const double *a) -> double {                                                        \
+     double x = a[0];                                                                              \
+     return VALUE;                                                                                 \
+   }}
 #define TWO(NAME, VALUE)                                                                           \
-  { NAME, 2, [](const double *a) -> double { double x = a[0], y = a[1]; return VALUE; } }
+  {NAME, 2, [](const double *a) -> double {                                                        \
+     double x = a[0], y = a[1];                                                                    \
+     return VALUE;                                                                                 \
+   }}
 
 // clang-format off
 constexpr BuiltIn kBuiltIns[] = {

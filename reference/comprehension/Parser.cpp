@@ -14,10 +14,9 @@ namespace {
 
 constexpr uint32_t kMostNesting = 200; // of what the parser recurses into
 
-const std::map<std::string_view, int> kLevels = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3},
-                                                 {"<", 3},  {"<=", 3}, {">", 3},  {">=", 3},
-                                                 {"+", 4},  {"-", 4},  {"*", 5},  {"/", 5},
-                                                 {"%", 5}};
+const std::map<std::string_view, int> kLevels = {
+    {"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<", 3}, {"<=", 3}, {">", 3},
+    {">=", 3}, {"+", 4},  {"-", 4},  {"*", 5},  {"/", 5}, {"%", 5}};
 
 struct TypeWord {
   std::string_view word;
@@ -25,17 +24,20 @@ struct TypeWord {
 };
 /// The published words first: a type is printed by the first that is its.
 constexpr TypeWord kTypeWords[] = {
-    {"float", DataType::F32},     {"double", DataType::F64},   {"half", DataType::F16},
-    {"bfloat16", DataType::BF16}, {"int32", DataType::I32},    {"int64", DataType::I64},
-    {"int16", DataType::I16},     {"int8", DataType::I8},      {"uint8", DataType::U8},
-    {"uint16", DataType::U16},    {"uint32", DataType::U32},   {"uint64", DataType::U64},
-    {"bool", DataType::Bool},     {"byte", DataType::U8},      {"int", DataType::I32},
-    {"float16", DataType::F16},   {"float32", DataType::F32},  {"float64", DataType::F64}};
+    {"float", DataType::F32},     {"double", DataType::F64},  {"half", DataType::F16},
+    {"bfloat16", DataType::BF16}, {"int32", DataType::I32},   {"int64", DataType::I64},
+    {"int16", DataType::I16},     {"int8", DataType::I8},     {"uint8", DataType::U8},
+    {"uint16", DataType::U16},    {"uint32", DataType::U32},  {"uint64", DataType::U64},
+    {"bool", DataType::Bool},     {"byte", DataType::U8},     {"int", DataType::I32},
+    {"int4", DataType::I4},       {"uint4", DataType::U4},    {"int2", DataType::I2},
+    {"uint2", DataType::U2},      {"float16", DataType::F16},   {"float32", DataType::F32}, {"float64", DataType::F64}};
 
 std::optional<DataType> typeOf(std::string_view word) {
   for (const TypeWord &one : kTypeWords)
     if (one.word == word)
       return one.type;
+  if (word.substr(0, 1) == "i" || word.substr(0, 1) == "u") // i2 is an index
+    return std::nullopt;
   auto type = parseDataType(word);
   bool isNumber = type && (isFloat(*type) || isInteger(*type));
   return isNumber ? type : std::nullopt;
@@ -47,10 +49,10 @@ struct AssignmentSign {
   bool initialises;
 };
 constexpr AssignmentSign kAssignments[] = {
-    {"=", Assignment::Set, false},         {"+=", Assignment::Add, false},
-    {"+=!", Assignment::Add, true},        {"*=", Assignment::Multiply, false},
-    {"*=!", Assignment::Multiply, true},   {"min=", Assignment::Minimum, false},
-    {"min=!", Assignment::Minimum, true},  {"max=", Assignment::Maximum, false},
+    {"=", Assignment::Set, false},        {"+=", Assignment::Add, false},
+    {"+=!", Assignment::Add, true},       {"*=", Assignment::Multiply, false},
+    {"*=!", Assignment::Multiply, true},  {"min=", Assignment::Minimum, false},
+    {"min=!", Assignment::Minimum, true}, {"max=", Assignment::Maximum, false},
     {"max=!", Assignment::Maximum, true}};
 
 struct Failure {}; // the definition is given up; its message has been left
@@ -270,8 +272,8 @@ private:
       fail(sign.place, "this is nested too deep; give parts of it tensors of their own");
     ExprRef inner = prefix();
     --nesting_;
-    return make({.kind = Expr::Kind::Unary, .place = sign.place, .text = sign.text,
-                 .parts = {inner}});
+    return make(
+        {.kind = Expr::Kind::Unary, .place = sign.place, .text = sign.text, .parts = {inner}});
   }
 
   ExprRef number() {
@@ -322,8 +324,8 @@ private:
     ++at_;
     list([&] { made.parts.push_back(expression()); });
     if (made.parts.size() != 2)
-      fail(made.place, made.text + " is of two numbers, not of " +
-                           std::to_string(made.parts.size()));
+      fail(made.place,
+           made.text + " is of two numbers, not of " + std::to_string(made.parts.size()));
     return make(std::move(made));
   }
 
@@ -386,8 +388,8 @@ const Definition *Module::find(const std::string &name) const {
 
 static std::vector<Token> tokensOf(const std::string &text, std::vector<Message> &messages,
                                    std::vector<Comment> *comments) {
-  constexpr std::string_view kLong[] = {"+=!", "*=!", "+=", "*=", "->", "==",
-                                        "!=",  "<=",  ">=", "&&", "||"};
+  constexpr std::string_view kLong[] = {
+      "+=!", "*=!", "+=", "*=", "->", "==", "!=", "<=", ">=", "&&", "||"};
   constexpr std::string_view kWords[] = {"min=!", "max=!", "min=", "max="};
   LexicalRules rules{"#", "()[]{},:=+-*/%<>!?.", kLong, kWords};
   rules.hasStrings = false;
@@ -402,9 +404,10 @@ std::vector<Token> tokens(const std::string &text) {
 Module parse(const std::string &text, std::vector<Message> &messages,
              std::vector<Comment> *comments) {
   if (text.size() > kMostText) {
-    messages.push_back({{1, 1}, "the text has " + std::to_string(text.size()) +
-                                    " bytes; a text of comprehensions has at most " +
-                                    std::to_string(kMostText)});
+    messages.push_back({{1, 1},
+                        "the text has " + std::to_string(text.size()) +
+                            " bytes; a text of comprehensions has at most " +
+                            std::to_string(kMostText)});
     return {};
   }
   auto tokens = tokensOf(text, messages, comments);

@@ -56,16 +56,14 @@ private:
         return;
       const Tensor &tensor = function_.tensors[size_t(part.integer)];
       for (size_t dim = 0; dim < part.parts.size(); ++dim)
-        accesses_.push_back(
-            {&part, dim, part.parts[dim], tensor.lows[dim], tensor.extents[dim]});
+        accesses_.push_back({&part, dim, part.parts[dim], tensor.lows[dim], tensor.extents[dim]});
     });
   }
 
   void collectTarget() {
     const Tensor &target = function_.tensors[statement_.target];
     for (size_t dim = 0; dim < statement_.rank; ++dim)
-      accesses_.push_back(
-          {nullptr, dim, indexExpr(dim), target.lows[dim], target.extents[dim]});
+      accesses_.push_back({nullptr, dim, indexExpr(dim), target.lows[dim], target.extents[dim]});
   }
 
   ExprRef indexExpr(size_t number) const {
@@ -214,10 +212,9 @@ private:
   }
 
   bool isRectangular() const {
-    return std::none_of(statement_.indices.begin(), statement_.indices.end(),
-                        [](const Index &index) {
-                          return hasIndices(*index.low) || hasIndices(*index.high);
-                        });
+    return std::none_of(
+        statement_.indices.begin(), statement_.indices.end(),
+        [](const Index &index) { return hasIndices(*index.low) || hasIndices(*index.high); });
   }
 
   bool checkBounds() {
@@ -229,9 +226,8 @@ private:
       Affine extent = high;
       extent.add(low, -1);
       if (extent.isConstant() && extent.constant < 0)
-        return fail(index.place, "the range of '" + index.name + "' is from " +
-                                     print(*index.low) + " to " + print(*index.high) +
-                                     ", which is before it");
+        return fail(index.place, "the range of '" + index.name + "' is from " + print(*index.low) +
+                                     " to " + print(*index.high) + ", which is before it");
     }
     return true;
   }
@@ -250,8 +246,8 @@ private:
   bool placeTarget(Tensor &target) {
     for (size_t dim = 0; dim < statement_.rank; ++dim) {
       const Index &index = statement_.indices[dim];
-      auto low = boundsOf(index.low, statement_.indices), high = boundsOf(index.high,
-                                                                          statement_.indices);
+      auto low = boundsOf(index.low, statement_.indices),
+           high = boundsOf(index.high, statement_.indices);
       if (!low || !high)
         return fail(index.place, "the size of " + target.name + " along '" + index.name +
                                      "' can't be told from its range");
@@ -293,8 +289,8 @@ private:
     Requirement made;
     made.a = most->most;
     made.b = least->least;
-    made.message = std::to_string(place.line) + ":" + std::to_string(place.column) + ": " +
-                   std::move(message);
+    made.message =
+        std::to_string(place.line) + ":" + std::to_string(place.column) + ": " + std::move(message);
     for (const Index &index : statement_.indices)
       if (!hasIndices(*index.low) && !hasIndices(*index.high))
         made.extents.push_back(minus(index.high, index.low));
@@ -333,12 +329,14 @@ private:
     std::string what =
         tensor.name + " is read along dimension " + std::to_string(dim) + " at '" + print(*index);
     return require(low, index, read.place, what + "', that is at {b}, where it begins at {a}") &&
-           require(index, last, read.place, what + "', that is at {a}, where its last index is {b}");
+           require(index, last, read.place,
+                   what + "', that is at {a}, where its last index is {b}");
   }
 
   ExprRef checked(const ExprRef &expr, bool always) {
-    bool branches = expr->kind == Expr::Kind::Select ||
-                    (expr->kind == Expr::Kind::Binary && (expr->text == "&&" || expr->text == "||"));
+    bool branches =
+        expr->kind == Expr::Kind::Select ||
+        (expr->kind == Expr::Kind::Binary && (expr->text == "&&" || expr->text == "||"));
     Expr copy = *expr;
     for (size_t i = 0; i < copy.parts.size(); ++i)
       copy.parts[i] = checked(copy.parts[i], always && (!branches || i == 0));

@@ -45,12 +45,12 @@ struct Expr {
     Read,     // an element of tensor number `integer` at parts
     Function, // text(parts...)
   } kind = Kind::Integer;
-  Place place;
+  Place place = {};
   DataType type = DataType::Undefined; // of a cast; after analysis of any
-  std::string text;
+  std::string text = {};
   int64_t integer = 0;
   double number = 0;
-  std::vector<ExprRef> parts;
+  std::vector<ExprRef> parts = {};
   uint32_t depth = 1;
   uint32_t nodes = 1; // at most kMostNodes + 1
   /// Of a read after analysis: dimensions whose index is checked where the element is read, since

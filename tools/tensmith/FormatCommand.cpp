@@ -48,7 +48,9 @@ int format(const Settings &settings) {
 void addFormat(CLI::App &app, Action &chosen) {
   auto settings = std::make_shared<Settings>();
   CLI::App *command = app.add_subcommand("format", "Lay programs of the language out, in place");
-  command->add_option("FILE", settings->files, "Programs (.tsm) and comprehensions (.tc); '-': a program on stdin, to stdout")
+  command
+      ->add_option("FILE", settings->files,
+                   "Programs (.tsm) and comprehensions (.tc); '-': a program on stdin, to stdout")
       ->required();
   command->add_flag("--check", settings->check,
                     "Write nothing, and name the files that are laid out otherwise");

@@ -61,7 +61,8 @@ const Case kRanges[] = {
      "- max(-N + 20, 0))"},
     {"float(N, P, M) I", "C(i, j) = I(i, i + j, j)",
      "i in 0:N j in 0:M ; float C(0+N, 0+M) where N + M - 2 <= P - 1"},
-    {"float(10, 19, 10) I", "C(i, j) = I(i, i + j, j)", "i in 0:10 j in 0:10 ; float C(0+10, 0+10)"},
+    {"float(10, 19, 10) I", "C(i, j) = I(i, i + j, j)",
+     "i in 0:10 j in 0:10 ; float C(0+10, 0+10)"},
     {"", "C(i, j) = 3 where i in 4:8, j in 3:20", "i in 4:8 j in 3:20 ; int32 C(4+4, 3+17)"},
     {"float(J) B, int32(I) D", "C(i) = B(D(i))", "i in 0:I ; float C(0+I)"},
     {"float(J) B, int32(I) D", "C(i) = B(max(min(D(i), J - 1), 0))", "i in 0:I ; float C(0+I)"},
@@ -69,7 +70,8 @@ const Case kRanges[] = {
     {"float(N) A", "C(i) = A(i - 1) + A(i) + A(i + 1)", "i in 1:N - 1 ; float C(1+N - 2)"},
     {"float(N) A", "C(i) = i > 0 ? A(i - 1) : 0.0 where i in 0:N", "i in 0:N ; float C(0+N)"},
     {"float(N) A, int32 n", "C +=! A(i) where i in 0:n", "i in 0:n ; float C()"},
-    {"float(N, N) A", "C(i) +=! A(i, j) where j in 0:i + 1", "i in 0:N j in 0:i + 1 ; float C(0+N)"},
+    {"float(N, N) A", "C(i) +=! A(i, j) where j in 0:i + 1",
+     "i in 0:N j in 0:i + 1 ; float C(0+N)"},
     {"float(P, R) L, float(R, Q) U", "C(p, q) +=! L(p, r) * U(r, q) where r in p:R, r in 0:q + 1",
      "p in 0:P q in 0:Q r in max(p, 0):min(R, q + 1) ; float C(0+P, 0+Q)"},
     {"float(N) A", "C(i) = A(i / 3)", "i in 0:3 * N ; float C(0+3 * N)"},
@@ -102,16 +104,19 @@ const Case kErrors[] = {
     {"float(N) A", "C(i) = A(i) where i in 0:9223372036854775807 * 2", "beyond those of 64 bits"},
     {"float(N) A", "C(i) = A(i) where i in 0:9223372036854775808", "beyond those of 64 bits"},
     {"float(N) A", "C(i) = A(i) where i in 0:A(3)", "bounds of a range don't read tensors"},
-    {"float(N) A", "C(i) = 0 where exists A(i) C(i) += A(i)", "'C' is of int32, and this value of float"},
+    {"float(N) A", "C(i) = 0 where exists A(i) C(i) += A(i)",
+     "'C' is of int32, and this value of float"},
     {"float(N) A", "C(A) = A(i)", "'A' is a tensor, a size or an index already"},
     {"float(N) A", "C(i) = A(A(i))", "an index is a whole number, and this is of float"},
     {"float(N) A", "C(i) = A(i) ? 1.0 : 0.0", "a condition is expected here"},
     {"float(N) A", "C(i) = exp(A(i), A(i))", "exp takes 1 argument, not 2"},
     {"float(N) A", "C(i) = A(i) C(i, j) = A(i)", "'C' has 1 dimension, not 2"},
-    {"float(N, N) A", "C(i, j) = A(i, j) where j in 0:i + 1", "has elements that this statement doesn't reach"},
+    {"float(N, N) A", "C(i, j) = A(i, j) where j in 0:i + 1",
+     "has elements that this statement doesn't reach"},
     {"float(N) A", "D(i) = A(i)", "no statement defines the result 'C'"},
     {"float(N) A", "C(i) = A(i) +", "an expression is expected here, not '}'"},
-    {"float(N) A", "C(i) A(i)", "an assignment, '=', '+=!', '+=', 'max=!' or the like, is expected"},
+    {"float(N) A", "C(i) A(i)",
+     "an assignment, '=', '+=!', '+=', 'max=!' or the like, is expected"},
     {"float(N) A", "C(i) = A(i", "',' or ')' is expected here"},
     {"float(N) N", "C(i) = N(i)", "'N' is a tensor, and no size"},
     {"bool(N) A", "C +=! A(i)", "elements of bool are not reduced"},
@@ -140,13 +145,15 @@ TEST(ComprehensionRanges, ErrorsNameThePlaceAndWhatIsWrong) {
 }
 
 TEST(ComprehensionRanges, CallsAreTakenIn) {
-  std::string two = "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }\n"
-                    "def f(float(M, K) A, float(K, N) B, float(N, P) D) -> (E) {\n"
-                    "  T = mm(A, B)\n  E = mm(T, D)\n}";
+  std::string two =
+      "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }\n"
+      "def f(float(M, K) A, float(K, N) B, float(N, P) D) -> (E) {\n"
+      "  T = mm(A, B)\n  E = mm(T, D)\n}";
   EXPECT_EQ(inferred(two), "m in 0:M n in 0:N k in 0:K ; m in 0:M n in 0:P k in 0:N ; "
                            "float E(0+M, 0+P)");
-  std::string square = "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }\n"
-                       "def f(float(P, Q) A) -> (E) { E = mm(A, A) }";
+  std::string square =
+      "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }\n"
+      "def f(float(P, Q) A) -> (E) { E = mm(A, A) }";
   EXPECT_NE(inferred(square).find("where P = Q"), std::string::npos) << inferred(square);
 }
 
@@ -163,7 +170,8 @@ TEST(ComprehensionRanges, LayoutIsStable) {
   ASSERT_TRUE(messages.empty()) << messages[0].text;
   EXPECT_EQ(print(parse(once, messages, &again), again), once);
   EXPECT_EQ(comments.size(), again.size());
-  EXPECT_NE(once.find("(A(i) - (A(i) - 1.0)) * -(-A(i)) / (A(i) / 2.0)  # tail"), once.npos) << once;
+  EXPECT_NE(once.find("(A(i) - (A(i) - 1.0)) * -(-A(i)) / (A(i) / 2.0)  # tail"), once.npos)
+      << once;
 }
 
 /// Texts that are made to be hard end soon, with a message.
@@ -188,15 +196,15 @@ TEST(ComprehensionRanges, HostileTexts) {
   // Each `let` is twice the one before.
   std::string lets = "A(i) * x39 where x0 = A(i)";
   for (int i = 1; i < 40; ++i)
-    lets += ", x" + std::to_string(i) + " = x" + std::to_string(i - 1) + " * x" +
-            std::to_string(i - 1);
+    lets +=
+        ", x" + std::to_string(i) + " = x" + std::to_string(i - 1) + " * x" + std::to_string(i - 1);
   EXPECT_NE(inferred(wrapped(lets)).find("too long"), std::string::npos) << inferred(wrapped(lets));
   // Calls within calls.
   std::string calls = "def g0(float(N) A) -> (C) { C(i) = A(i) }\n";
   for (int i = 1; i < 30; ++i) {
     std::string before = "g" + std::to_string(i - 1);
-    calls += "def g" + std::to_string(i) + "(float(N) A) -> (C) { B = " + before + "(A) C = " +
-             before + "(B) }\n";
+    calls += "def g" + std::to_string(i) + "(float(N) A) -> (C) { B = " + before +
+             "(A) C = " + before + "(B) }\n";
   }
   EXPECT_NE(inferred(calls).find("more than"), std::string::npos) << inferred(calls);
 }
