@@ -68,7 +68,8 @@ constexpr Format kLfs = {"a pointer of Git LFS in the place of the file",
 constexpr Format kPage = {"a web page",
                           "the download gave a page in the place of the file; get the "
                           "file itself (the raw one, on GitHub)"};
-constexpr Format kText = {"text", "a model is ONNX, a program (.tsm), comprehensions (.tc) or a graph's text (.mlir)"};
+constexpr Format kText = {
+    "text", "a model is ONNX, a program (.tsm), comprehensions (.tc) or a graph's text (.mlir)"};
 
 std::string lowered(std::string_view text) {
   std::string result(text);

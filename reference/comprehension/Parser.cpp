@@ -30,7 +30,8 @@ constexpr TypeWord kTypeWords[] = {
     {"uint16", DataType::U16},    {"uint32", DataType::U32},  {"uint64", DataType::U64},
     {"bool", DataType::Bool},     {"byte", DataType::U8},     {"int", DataType::I32},
     {"int4", DataType::I4},       {"uint4", DataType::U4},    {"int2", DataType::I2},
-    {"uint2", DataType::U2},      {"float16", DataType::F16},   {"float32", DataType::F32}, {"float64", DataType::F64}};
+    {"uint2", DataType::U2},      {"float16", DataType::F16}, {"float32", DataType::F32},
+    {"float64", DataType::F64}};
 
 std::optional<DataType> typeOf(std::string_view word) {
   for (const TypeWord &one : kTypeWords)
