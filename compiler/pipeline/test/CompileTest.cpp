@@ -87,7 +87,7 @@ std::string function(const std::string &parameters, const std::string &body,
 // all that a hostile model can chain up.
 TEST(Compile, ALongChainIsCut) {
   auto module = load(compile(
-      function("%x: " + kSquare, chain("%v", "%x", 30000, "graph.neg", 1, kSquare), "%v30000")));
+      function("%x: " + kSquare, chain("%v", "%x", 30000, "graph.tanh", 1, kSquare), "%v30000")));
   ASSERT_TRUE(module);
   EXPECT_EQ(module->plan().functions()->Get(0)->instructions()->size(), 118u);
   EXPECT_EQ(module->plan().kernels()->size(), 2u); // of 256 operators, and of the rest
@@ -99,7 +99,7 @@ TEST(Compile, ALongChainBeforeARightOperand) {
       "%y = graph.matmul %x, %v30000 : (" + kSquare + ", " + kSquare + ") -> " + kSquare + "\n";
   EXPECT_TRUE(
       load(compile(function("%x: " + kSquare + ", %w: " + kSquare,
-                            chain("%v", "%w", 30000, "graph.neg", 1, kSquare) + product, "%y"))));
+                            chain("%v", "%w", 30000, "graph.tanh", 1, kSquare) + product, "%y"))));
 }
 
 // From %p to %y, and from %b1 to %y, there are 2^60 paths.
@@ -118,7 +118,7 @@ TEST(Compile, ValuesUsedTwiceAreWalkedOnce) {
 
 TEST(Compile, TheModuleSaysWhatThereIsNoCodeFor) {
   auto good = load(
-      compile(function("%x: " + kSquare, chain("%v", "%x", 2, "graph.neg", 1, kSquare), "%v2")));
+      compile(function("%x: " + kSquare, chain("%v", "%x", 2, "graph.tanh", 1, kSquare), "%v2")));
   ASSERT_TRUE(good);
   EXPECT_EQ(unemitted(*good), std::vector<std::string>());
   EXPECT_NE(runtime::describeModule(*good).find("\"schedule\":\"loops\""), std::string::npos);
@@ -173,7 +173,7 @@ TEST(Compile, PartsThatThereIsNoCodeForAreCopied) {
 }
 
 const std::string kSmall =
-    function("%x: " + kSquare, chain("%v", "%x", 1, "graph.neg", 1, kSquare), "%v1");
+    function("%x: " + kSquare, chain("%v", "%x", 1, "graph.tanh", 1, kSquare), "%v1");
 
 TEST(Compile, StagesAndKernelsAreWritten) {
   TemporaryFolder folder;
