@@ -4,8 +4,8 @@ pytest's part of `./test -R REGEX`: only the cases whose name matches are run. A
 failure: a test may be skipped for want of another package or machine, never because something of ours was not built. The Python
 package may be left out of a build (a sanitizer's), which then has no folder for it.
 
-All tests share a cache in the build folder, in which no figures of the machine are kept: by these the compiler would choose other
-kernels, and what a test finds would hang on which ran before it. A test that measures the machine has a cache of its own.
+Each of pytest's processes has a cache in the build folder, and what a test has measured of the machine is forgotten when it ends: by
+such figures the compiler would choose other kernels, and what a test finds would hang on which ran before it.
 """
 
 import os
@@ -15,7 +15,8 @@ import re
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", pathlib.Path(__file__).parent / "build/dev"))
-CACHE = pathlib.Path(os.environ.setdefault("TENSMITH_CACHE", str(BUILD / "cache")))
+CACHE = pathlib.Path(os.environ.get("TENSMITH_CACHE", BUILD / "cache")) / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+os.environ["TENSMITH_CACHE"] = str(CACHE)
 PACKAGE = re.compile(r"could not import 'tensmith|the Python package is not built")
 MISSING = re.compile(r"\b(?:is|are) not built\b")
 
@@ -50,10 +51,13 @@ def pytest_make_collect_report(collector):
     return fail_where_ours_is_missing((yield))
 
 
-@pytest.fixture(autouse=True)
-def measures_no_machine():
-    yield
-    kept = list(CACHE.glob("machine-*.json"))
-    for path in kept:
+def forget_the_machine():
+    for path in CACHE.glob("machine-*.json"):
         path.unlink(missing_ok=True)
-    assert not kept, "figures of the machine in the cache that all tests share; give the test one of its own (TENSMITH_CACHE)"
+
+
+@pytest.fixture(autouse=True)
+def by_the_defaults():
+    forget_the_machine()
+    yield
+    forget_the_machine()

@@ -385,14 +385,14 @@ _OF_FUNCTIONS = ("backward", "hessian", "linearize", "record", "value_and_grad",
 
 
 def __getattr__(name: str) -> Any:
-    """What needs eager tensors is loaded when it is first used."""
+    """What needs eager tensors, or language models, is loaded when it is first used: modules run without it."""
     if name in _OF_FUNCTIONS:
         return getattr(_derivatives(), name)
     if name in ("scan", "vmap"):
         from .recorded import operators
 
         return getattr(operators, name)
-    if name in ("nn", "optim"):
+    if name in ("language", "nn", "optim"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 
@@ -629,12 +629,3 @@ class _Session:
             # From the cache where it is kept: processes share its memory, and that of a temporary file may be the machine's.
             found = self._find() if self._kept.keep(path, interface) else None
             return found or (_KeptModel(_tensmith.load(path, self._threads, 0, 0), open(path, "rb")), interface)
-
-
-def __getattr__(name: str) -> Any:
-    """`tensmith.language`, opened when it is first asked for: modules run without it."""
-    if name == "language":
-        import importlib
-
-        return importlib.import_module(".language", __name__)
-    raise AttributeError(f"module 'tensmith' has no attribute {name!r}")

@@ -16,7 +16,7 @@ import pytest
 
 from test_cli import ROOT, TENSMITH, model, module, pytestmark, refused, tensmith, weights, x  # noqa: F401 (fixtures)
 
-COMMANDS = ["bench", "cache", "compare", "compile", "completions", "doctor", "export", "format", "help", "inspect", "machine",
+COMMANDS = ["bench", "cache", "compare", "compile", "completions", "doctor", "export", "format", "generate", "help", "inspect", "machine",
             "man", "quantize", "run", "train", "trees", "version"]  # fmt: skip
 PAGE = ROOT / "docs/command-line.md"
 
@@ -109,7 +109,7 @@ def test_options_that_come_too_late_for_a_module(model, tmp_path):
     """Breaks if a module is run as if it followed an option that it can't."""
     tensmith("compile", model, "-o", tmp_path / "m.so")
     run = lambda *more: tensmith("run", tmp_path / "m.so", "--input", "x=1x3xf32=ones", *more).stderr
-    assert "m.so is a module, which is compiled already: --precision, --no-cache are not heeded" in run("--precision", "exact", "--no-cache")
+    assert "m.so is a module, which is compiled already: --no-cache, --precision are not heeded" in run("--precision", "exact", "--no-cache")
     assert not run("--time-limit", "60", "--memory-limit", "1GB")
 
 
