@@ -2,11 +2,12 @@
 
 import numpy
 import pytest
-import torch
 
-import tensmith as ts
-import tensmith.numpy as tnp
-from tensmith import nn, optim
+torch = pytest.importorskip("torch", minversion="2.5")
+ts = pytest.importorskip("tensmith", reason="the Python package is not built")
+
+import tensmith.numpy as tnp  # noqa: E402
+from tensmith import nn, optim  # noqa: E402
 
 F = torch.nn
 SHAPES = {
