@@ -26,6 +26,11 @@ int64_t sizeClass(int64_t bytes) {
   return roundUp(bytes, int64_t(std::bit_floor(uint64_t(bytes))) / 8);
 }
 
+/// What the C library gave, before a block. Its own aligned allocation asks for more than it keeps,
+/// so that a block that was freed is too small for the next of its size: of a value that grows from
+/// call to call, with others allocated in between, none would ever be used again.
+void *&allocationOf(void *block) { return static_cast<void **>(block)[-1]; }
+
 } // namespace
 
 void *allocateBlock(int64_t bytes) {
@@ -34,14 +39,23 @@ void *allocateBlock(int64_t bytes) {
   bytes = sizeClass(bytes);
   bool large = bytes >= 2 * kHugePage;
   int64_t alignment = large ? kHugePage : kAlignment;
-  int64_t size = roundUp(bytes ? bytes : 1, large ? kHugePage : kAlignment);
-  void *block = std::aligned_alloc(size_t(alignment), size_t(size));
-  if (block && large)
+  int64_t size = roundUp(bytes ? bytes : 1, alignment);
+  void *allocation = std::malloc(size_t(size + alignment) + sizeof(void *));
+  if (!allocation)
+    return nullptr;
+  auto first = reinterpret_cast<uintptr_t>(allocation) + sizeof(void *);
+  auto *block =
+      reinterpret_cast<void *>((first + uintptr_t(alignment) - 1) & -uintptr_t(alignment));
+  allocationOf(block) = allocation;
+  if (large)
     madvise(block, size_t(size), MADV_HUGEPAGE);
   return block;
 }
 
-void freeBlock(void *block) { std::free(block); }
+void freeBlock(void *block) {
+  if (block)
+    std::free(allocationOf(block));
+}
 
 void Block::release() {
   freeBlock(std::exchange(data_, nullptr));

@@ -537,11 +537,7 @@ fn main(h: f32[1, 256], w: f32[256, 256], xs: List[f32[1, 256]], k: i64[]) =
 }
 
 
-# Since the rules of arithmetic came (docs/simplification.md), the state that grows stays on the tape, of which only sizes are wanted.
-KEPT = pytest.mark.xfail(reason="a turn keeps the whole state, of which only sizes are wanted", strict=False)
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=KEPT if name == "a state that grows" else ()) for name in DEEP])
+@pytest.mark.parametrize("name", DEEP)
 def test_a_turn_of_a_loop_takes_its_tape(name, tmp_path):
     """In reverse each turn is a call. Breaks if calls hold the transposed weights, or what only its sizes are wanted of,
     while those within them run."""
