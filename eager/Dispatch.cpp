@@ -81,11 +81,7 @@ Result<std::vector<HostTensor>> called(reference::Evaluator evaluator,
   return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
 }
 
-/// The operands' variables are ready. `set`: results that are set aside already; written in place
-/// where they are dense.
-Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attributes,
-                                    std::span<const Array> operands, std::span<const Array> set,
-                                    std::span<const reference::ResultType> types) {
+Result<std::vector<Array>> denseRows(std::span<const Array> operands) {
   std::vector<Array> rows;
   for (const Array &operand : operands) {
     Result<Array> row = dense(operand);
@@ -93,6 +89,18 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
       return row.status();
     rows.push_back(std::move(*row));
   }
+  return rows;
+}
+
+/// The operands' variables are ready. `set`: results that are set aside already; written in place
+/// where they are dense.
+Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attributes,
+                                    std::span<const Array> operands, std::span<const Array> set,
+                                    std::span<const reference::ResultType> types) {
+  Result<std::vector<Array>> copied = denseRows(operands);
+  if (!copied.ok())
+    return copied.status();
+  std::vector<Array> &rows = *copied;
   bool complex = hasComplex(attributes, operands);
   if (!complex && op.form != KernelForm::None && !types.empty())
     if (auto results = Kernels::ofProcess().run(op, attributes, rows, types, set))
@@ -284,14 +292,8 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
                                  std::vector<reference::ResultType> types) {
   orderForks();
   auto run = [compiled](Arrays operands, Arrays results) -> Status {
-    std::vector<Array> rows;
-    for (const Array &operand : operands) {
-      Result<Array> row = dense(operand);
-      if (!row.ok())
-        return row.status();
-      rows.push_back(std::move(*row));
-    }
-    return compiled->run(rows, results);
+    Result<std::vector<Array>> rows = denseRows(operands);
+    return rows.ok() ? compiled->run(*rows, results) : rows.status();
   };
   for (const Array &input : inputs)
     if (isShared(input))

@@ -343,6 +343,24 @@ static std::string list(const std::vector<Expr> &all, const char *open, const ch
   return result + close;
 }
 
+void forEachLoad(const Statement &statement,
+                 const std::function<void(const Expression &load, size_t rank)> &visit) {
+  std::vector<const Expression *> waiting{statement.value.get()};
+  for (const Expr &index : statement.indices)
+    waiting.push_back(index.get());
+  std::set<const Expression *> seen;
+  while (!waiting.empty()) {
+    const Expression *expression = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(expression).second)
+      continue;
+    for (const Expr &operand : expression->operands)
+      waiting.push_back(operand.get());
+    if (expression->operation == Operation::Load)
+      visit(*expression, expression->operands.size() - (expression->guard.empty() ? 0 : 1));
+  }
+}
+
 std::string text(const Nest &nest) {
   static const char *const kSigns[] = {" = ", " += ", " *= ", " min= ", " max= ", " |= ", " &= "};
   std::string result;

@@ -25,6 +25,7 @@
 #include "base/Status.h"
 
 #include <concepts>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -189,6 +190,11 @@ struct Nest {
 /// written that is an input, at most 64 statements of 12 iterators. InvalidArgument names the
 /// statement.
 Status verify(const Nest &nest);
+
+/// Each load in the statement's value and indices, once, with the number of its operands that are
+/// indices: expressions are shared, and as trees they may be exponentially large.
+void forEachLoad(const Statement &statement,
+                 const std::function<void(const Expression &load, size_t rank)> &visit);
 
 /// For people: one statement a line.
 std::string text(const Nest &nest);

@@ -107,25 +107,12 @@ private:
     Place target = placeOf(statement.tensor, statement.indices, statement.indices.size(), statement,
                            step.arguments);
     addPlace(target, lanes, true, statement.reduction);
-    std::vector<const Expression *> waiting{statement.value.get()};
-    for (const Expr &each : statement.indices)
-      waiting.push_back(each.get());
-    std::set<const Expression *> seen;
-    while (!waiting.empty()) {
-      const Expression *e = waiting.back();
-      waiting.pop_back();
-      if (!seen.insert(e).second)
-        continue;
-      for (const Expr &operand : e->operands)
-        waiting.push_back(operand.get());
-      if (e->operation != Operation::Load)
-        continue;
-      size_t rank = e->operands.size() - (e->guard.empty() ? 0 : 1);
-      if (!e->guard.empty()) // it may be outside, where it isn't read
-        untold.insert(e->tensor);
-      addPlace(placeOf(e->tensor, e->operands, rank, statement, step.arguments), lanes, false,
+    forEachLoad(statement, [&](const Expression &load, size_t rank) {
+      if (!load.guard.empty()) // it may be outside, where it isn't read
+        untold.insert(load.tensor);
+      addPlace(placeOf(load.tensor, load.operands, rank, statement, step.arguments), lanes, false,
                Reduction::None);
-    }
+    });
   }
 
   const LoopProgram &program_;

@@ -8,8 +8,6 @@
 #include <isl/set.h>
 #include <isl/space.h>
 
-#include <set>
-
 namespace tensmith::nest {
 
 IslContext::IslContext() : context_(isl_ctx_alloc()) {
@@ -97,9 +95,7 @@ Relations::Relations(isl::ctx context, const Nest &nest)
       stored.accesses.push_back(read);
     }
     stored.accesses.push_back(write);
-    for (const Expr &index : each.indices)
-      addLoads(nest, each, *index, stored);
-    addLoads(nest, each, *each.value, stored);
+    addLoads(nest, each, stored);
   }
 }
 
@@ -161,26 +157,14 @@ Access Relations::access(const Nest &nest, const Statement &statement, const std
   return result;
 }
 
-void Relations::addLoads(const Nest &nest, const Statement &statement, const Expression &expression,
+void Relations::addLoads(const Nest &nest, const Statement &statement,
                          StatementRelations &into) const {
-  // A shared expression is visited once: trees of them may be exponentially large.
-  std::set<const Expression *> seen;
-  std::vector<const Expression *> waiting{&expression};
-  while (!waiting.empty()) {
-    const Expression *e = waiting.back();
-    waiting.pop_back();
-    if (!seen.insert(e).second)
-      continue;
-    for (const Expr &operand : e->operands)
-      waiting.push_back(operand.get());
-    if (e->operation != Operation::Load)
-      continue;
-    size_t rank = e->operands.size() - (e->guard.empty() ? 0 : 1);
-    Access read = access(nest, statement, e->tensor, e->operands, rank);
-    if (!e->guard.empty())
-      read.elements = read.elements.intersect_domain(constrain(into.domain, statement, e->guard));
+  forEachLoad(statement, [&](const Expression &load, size_t rank) {
+    Access read = access(nest, statement, load.tensor, load.operands, rank);
+    if (!load.guard.empty())
+      read.elements = read.elements.intersect_domain(constrain(into.domain, statement, load.guard));
     into.accesses.push_back(read);
-  }
+  });
 }
 
 isl::set Relations::elements(const Tensor &tensor) const {

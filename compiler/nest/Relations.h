@@ -70,8 +70,7 @@ private:
                      const std::vector<Constraint> &constraints) const;
   Access access(const Nest &nest, const Statement &statement, const std::string &tensor,
                 const std::vector<Expr> &indices, size_t rank) const;
-  void addLoads(const Nest &nest, const Statement &statement, const Expression &expression,
-                StatementRelations &into) const;
+  void addLoads(const Nest &nest, const Statement &statement, StatementRelations &into) const;
 
   isl::ctx context_;
   isl::space parameterSpace_;
