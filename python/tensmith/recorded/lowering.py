@@ -8,20 +8,12 @@ import math
 import re
 
 from .. import ElementType, Error, formulas
+from ..lowerings import Table
 from ..stablehlo.graph import Graph
 
-_TABLE = {}
-
-
-def lowers(*names):
-    """Registers a function of the graph, the step's attributes, its results' types and its operands."""
-
-    def register(function):
-        for name in names:
-            _TABLE[name] = function
-        return function
-
-    return register
+# Of the graph, the step's attributes, its results' types and its operands.
+_TABLE = Table()
+lowers = _TABLE.lowers
 
 
 class Step:

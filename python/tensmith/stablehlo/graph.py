@@ -5,19 +5,11 @@ gives a Value, or a list of them. Sizes are numbers, or texts as the builder giv
 """
 
 from .. import Builder, ElementType, Error
+from ..lowerings import Table
 
-_TABLE = {}
-
-
-def lowers(*names):
-    """Registers a function for operators, by their names: "stablehlo.add"; and "custom:NAME" or "composite:NAME" for calls by name."""
-
-    def register(function):
-        for name in names:
-            _TABLE[name] = function
-        return function
-
-    return register
+# By names as "stablehlo.add"; and "custom:NAME" or "composite:NAME" for calls by name.
+_TABLE = Table()
+lowers = _TABLE.lowers
 
 
 def supported():

@@ -15,6 +15,7 @@ import sympy
 import torch
 
 from .. import Builder, ElementType, Error
+from ..lowerings import Table
 from . import sizes
 
 TYPES = {
@@ -23,18 +24,9 @@ TYPES = {
     torch.uint32: "u32", torch.uint64: "u64", torch.complex64: "c64", torch.complex128: "c128",
 }  # fmt: skip
 
-_TABLE = {}
-
-
-def lowers(*names):
-    """Registers a function for operators, by the names that a graph's nodes have: "aten.add.Tensor"."""
-
-    def register(function):
-        for name in names:
-            _TABLE[name] = function
-        return function
-
-    return register
+# By the names that a graph's nodes have: "aten.add.Tensor".
+_TABLE = Table()
+lowers = _TABLE.lowers
 
 
 def supported():
