@@ -4,10 +4,12 @@
 // comments are the same for all, and so are the tools that show them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tensmith {
@@ -53,5 +55,39 @@ inline std::string counted(size_t count, const std::string &what) {
 std::vector<Token> tokenize(const std::string &text, const LexicalRules &rules,
                             std::vector<Message> &messages,
                             std::vector<Comment> *comments = nullptr, uint32_t file = 0);
+
+/// What a parser reads tokens by. Each language has its own grammar, and its own words for what was
+/// expected.
+class TokenReader {
+public:
+  TokenReader(std::vector<Token> tokens, std::vector<Message> &messages)
+      : tokens_(std::move(tokens)), messages_(messages) {}
+
+protected:
+  struct Failure {}; // a declaration is given up; its message has been left
+
+  const Token &token(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  /// Of the token that was read last.
+  Place last() const { return tokens_[at_ ? at_ - 1 : 0].place; }
+  bool is(std::string_view text) const {
+    return token().text == text &&
+           (token().kind == Token::Kind::Sign || token().kind == Token::Kind::Word);
+  }
+  bool accept(std::string_view text) {
+    bool found = is(text);
+    at_ += found;
+    return found;
+  }
+  [[noreturn]] void fail(Place place, std::string text) {
+    messages_.push_back({place, std::move(text)});
+    throw Failure();
+  }
+
+  std::vector<Token> tokens_;
+  std::vector<Message> &messages_;
+  size_t at_ = 0;
+};
 
 } // namespace tensmith

@@ -33,12 +33,9 @@ const std::map<std::string_view, Infix> kInfix = {
     {"*", {5, "mul"}},     {"/", {5, "div"}},
     {"%", {5, "mod"}},     {"@", {5, "matmul"}}};
 
-struct Failure {}; // the declaration is given up; its message has been left
-
-class Parser {
+class Parser : TokenReader {
 public:
-  Parser(std::vector<Token> tokens, std::vector<Message> &messages)
-      : tokens_(std::move(tokens)), messages_(messages) {}
+  using TokenReader::TokenReader;
 
   Module run() {
     Module module;
@@ -55,27 +52,11 @@ public:
   }
 
 private:
-  const Token &token(size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  bool is(std::string_view text) const {
-    return token().text == text &&
-           (token().kind == Token::Kind::Sign || token().kind == Token::Kind::Word);
-  }
-  bool accept(std::string_view text) {
-    bool found = is(text);
-    at_ += found;
-    return found;
-  }
   Place expect(std::string_view text) {
     Place place = token().place;
     if (!accept(text))
       expected("'" + std::string(text) + "'");
     return place;
-  }
-  [[noreturn]] void fail(Place place, std::string text) {
-    messages_.push_back({place, std::move(text)});
-    throw Failure();
   }
   [[noreturn]] void expected(const std::string &what) {
     bool end = token().kind == Token::Kind::End;
@@ -88,8 +69,6 @@ private:
       expected(what);
     return tokens_[at_++].text;
   }
-  /// Of the token that was read last.
-  Place last() const { return tokens_[at_ ? at_ - 1 : 0].place; }
   /// Of a list that has just been closed.
   bool endsInComma() const { return tokens_[at_ - 2].text == ","; }
   static bool isUpper(const std::string &name) { return name[0] >= 'A' && name[0] <= 'Z'; }
@@ -631,9 +610,6 @@ private:
     return result;
   }
 
-  std::vector<Token> tokens_;
-  std::vector<Message> &messages_;
-  size_t at_ = 0;
   int nesting_ = 0, dimensions_ = 0;
 };
 

@@ -56,12 +56,9 @@ constexpr AssignmentSign kAssignments[] = {
     {"min=!", Assignment::Minimum, true}, {"max=", Assignment::Maximum, false},
     {"max=!", Assignment::Maximum, true}};
 
-struct Failure {}; // the definition is given up; its message has been left
-
-class Parser {
+class Parser : TokenReader {
 public:
-  Parser(std::vector<Token> tokens, std::vector<Message> &messages)
-      : tokens_(std::move(tokens)), messages_(messages) {}
+  using TokenReader::TokenReader;
 
   Module run() {
     Module module;
@@ -71,7 +68,7 @@ public:
         module.definitions.push_back(definition());
       } catch (Failure) {
         at_ = std::max(at_, begin + 1);
-        while (token().kind != Token::Kind::End && !isWord("def"))
+        while (token().kind != Token::Kind::End && !is("def"))
           ++at_;
       }
       nesting_ = 0;
@@ -80,29 +77,11 @@ public:
   }
 
 private:
-  const Token &token(size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  bool isWord(std::string_view text) const {
-    return token().kind == Token::Kind::Word && token().text == text;
-  }
-  bool is(std::string_view text) const {
-    return token().kind == Token::Kind::Sign && token().text == text;
-  }
-  bool accept(std::string_view text) {
-    bool found = is(text) || isWord(text);
-    at_ += found;
-    return found;
-  }
   Place expect(std::string_view text) {
     Place place = token().place;
     if (!accept(text))
       expected("'" + std::string(text) + "'");
     return place;
-  }
-  [[noreturn]] void fail(Place place, std::string text) {
-    messages_.push_back({place, std::move(text)});
-    throw Failure();
   }
   [[noreturn]] void expected(const std::string &what) {
     const Token &found = token();
@@ -196,7 +175,7 @@ private:
         made.where.push_back(clause());
       while (accept(","));
     }
-    made.end = tokens_[at_ - 1].place;
+    made.end = last();
     return made;
   }
 
@@ -302,7 +281,7 @@ private:
       expect(")");
       return inner;
     }
-    if (isWord("true") || isWord("false")) {
+    if (is("true") || is("false")) {
       ++at_;
       return make(
           {.kind = Expr::Kind::Boolean, .place = word.place, .integer = word.text == "true"});
@@ -315,7 +294,7 @@ private:
       expect(")");
       return make({.kind = Expr::Kind::Cast, .place = word.place, .type = *type, .parts = {inner}});
     }
-    if (isWord("min") || isWord("max"))
+    if (is("min") || is("max"))
       return extreme();
     return reference();
   }
@@ -346,9 +325,6 @@ private:
     return make(std::move(made));
   }
 
-  std::vector<Token> tokens_;
-  std::vector<Message> &messages_;
-  size_t at_ = 0;
   uint32_t nesting_ = 0;
 };
 
