@@ -3,6 +3,7 @@
 What would break these: a range that is one too long, an index that is checked too late, an adjoint that forgets a read.
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -153,3 +154,18 @@ assert f(np.ones(3, np.float32), np.ones(3, np.float32)).tolist() == [2, 2, 2]
     # What a compilation would begin with fails.
     replaced = "import tensmith._tensmith as native\ndef refuse(*args): raise SystemExit('it compiles')\nnative.compile_bytes = refuse\n"
     subprocess.run([sys.executable, "-c", replaced + program], check=True)
+
+
+def test_a_file_by_the_command_line(tmp_path):
+    """Breaks if a file of comprehensions is no model of the commands, or if the one that is named isn't taken."""
+    program = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+    (tmp_path / "two.tc").write_text(
+        "def twice(float(N) A) -> (B) { B(i) = 2 * A(i) }\ndef product(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }\n"
+    )
+    call = lambda *words: subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = call("run", "two.tc", "--function", "product", "--input", "A=2x3xf32=ones", "--input", "B=3x2xf32=ones")
+    assert "C: f32 2x2\n  3, 3, 3, 3" in done.stdout, done.stderr
+    assert call("compile", "two.tc", "--function", "twice", "-o", "twice.so").returncode == 0
+    assert "0, 2, 4" in call("run", "twice.so", "--input", "A=3xf32=range").stdout
+    assert "say which function, of twice, product" in call("run", "two.tc", "--input", "A=3xf32=ones").stderr
+    assert "has no comprehension 'none'; there are twice, product" in call("inspect", "two.tc", "--function", "none").stderr
