@@ -4,6 +4,8 @@ Programs are evaluated here, not compiled: what a module computes is the same.
 """
 
 import math
+import pathlib
+import re
 
 import numpy
 import pytest
@@ -199,3 +201,31 @@ def test_optimisers_go_on_from_a_state():
     steps(first, one, 2)
     steps(second, other, 2)
     assert one.tolist() == other.tolist()
+
+
+OF_TRAINING = {"sgd": (optim.SGD, {}), "momentum": (optim.SGD, {"momentum": 0.9}), "nesterov": (optim.SGD, {"momentum": 0.9, "nesterov": True}),
+               "adam": (optim.Adam, {}), "adamw": (optim.AdamW, {}), "adagrad": (optim.Adagrad, {}), "rmsprop": (optim.RMSprop, {}),
+               "lamb": (optim.LAMB, {})}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_TRAINING)
+def test_optimisers_are_those_of_training(name, tmp_path):
+    """Breaks if a formula or a default here is another than in the program that `tensmith train` steps by."""
+    optimiser, settings = OF_TRAINING[name]
+    text = (pathlib.Path(__file__).resolve().parents[2] / f"train/optimisers/{name}.tsm").read_text()
+    names = [word.strip() for word in re.search(r"fn update\((.*?)\)", text).group(1).split(",")]
+    given = ", ".join(f"{each}: f64[{'' if each in ('learning_rate', 'step') else '4, 3'}]" for each in names)
+    (tmp_path / "update.tsm").write_text(f"{text}\nfn main({given}) = update({', '.join(names)})\n")
+    program = ts.compile(tmp_path / "update.tsm", reference=True, cache_dir="")
+    parameter = nn.Parameter(tensor(4, 3))
+    ours = optimiser([parameter], lr=0.05, **settings)
+    kept = [each for each in names if each not in ("gradient", "learning_rate", "step")]
+    values = {each: numpy.zeros((4, 3)) for each in kept} | {"parameter": numpy.array(parameter), "learning_rate": numpy.float64(0.05)}
+    for step in range(1, 4):
+        gradient = tensor(4, 3, seed=step)
+        parameter.grad = gradient
+        ours.step()
+        values |= {"gradient": numpy.asarray(gradient), "step": numpy.float64(step)}
+        results = program.run(**{each: values[each] for each in names})
+        values |= dict(zip(kept, results))
+        numpy.testing.assert_allclose(numpy.asarray(parameter), values["parameter"], rtol=1e-6)
