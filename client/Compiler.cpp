@@ -359,8 +359,11 @@ QuantizedModel quantizeModel(const std::string &model, const Json &settings,
 }
 
 static Module load(const std::string &path, bool verifyWeights, uint64_t bytes, Purpose purpose) {
-  return purpose == Purpose::Run ? Module::load(path, verifyWeights, bytes)
-                                 : Module::loadDescribed(path, verifyWeights, bytes);
+  Module module = purpose == Purpose::Run ? Module::load(path, verifyWeights, bytes)
+                                          : Module::loadDescribed(path, verifyWeights, bytes);
+  if (std::string warning = module.warning(); !warning.empty())
+    warn(path + ": " + warning);
+  return module;
 }
 
 /// What can't be loaded after all, as a module of another version, is compiled again.

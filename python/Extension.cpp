@@ -105,6 +105,9 @@ public:
     ts_session *session = nullptr;
     check(ts_session_create(module, &options, &session));
     session_.reset(session);
+    if (const char *warning = ts_module_warning(module))
+      if (PyErr_WarnEx(PyExc_RuntimeWarning, warning, 2) != 0)
+        throw nb::python_error();
   }
 
   /// `seed`: what random operators without one draw by; none: other numbers in each run.

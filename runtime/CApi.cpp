@@ -434,6 +434,9 @@ ts_status *ts_module_describe(const ts_module *module, char **json) {
   });
 }
 void ts_string_free(char *text) { std::free(text); }
+const char *ts_module_warning(const ts_module *module) {
+  return module && !module->module->warning().empty() ? module->module->warning().c_str() : nullptr;
+}
 
 ts_status *ts_session_create(ts_module *module, const ts_session_options *options,
                              ts_session **out) {

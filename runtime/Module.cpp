@@ -23,8 +23,14 @@ Status ioError(const std::string &what) {
   return {StatusCode::IoError, what + ": " + std::strerror(errno)};
 }
 
-/// By its name in the module's image, or in a library beside the runtime's: "onednn:name".
-void *findKernel(const CodeImage &image, const CodeLayout &layout, const char *symbol) {
+void *inLibrary(const std::string &library, const char *name) {
+  return reference::companionFunction(("libtensmith_" + library + ".so").c_str(), name);
+}
+
+/// By its name in the module's image, or in a library beside the runtime's: "onednn:name". What a
+/// library does that can't be loaded, plain loops do, and `warning` says so.
+void *findKernel(const CodeImage &image, const CodeLayout &layout, const char *symbol,
+                 std::string &warning) {
   const char *name = std::strchr(symbol, ':');
   if (!name) {
     auto found = layout.functions.find(symbol);
@@ -33,7 +39,12 @@ void *findKernel(const CodeImage &image, const CodeLayout &layout, const char *s
   std::string library(symbol, name);
   if (library.find('/') != library.npos)
     return nullptr;
-  return reference::companionFunction(("libtensmith_" + library + ".so").c_str(), name + 1);
+  if (void *found = inLibrary(library, name + 1))
+    return found;
+  void *plain = inLibrary("plain", name + 1);
+  if (plain)
+    warning = missingLibrary(library) + "; until then plain loops do its operators, which is slow";
+  return plain;
 }
 
 /// A whole file, readable, for as long as it takes to check it.
@@ -194,7 +205,8 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   auto program = decodePlan(module->plan(), [&](const char *symbol) -> TensmithKernel {
     if (!module->canRun_)
       return [](const TensmithCall *) -> int32_t { return 1; };
-    return reinterpret_cast<TensmithKernel>(findKernel(module->code_, *layout, symbol));
+    return reinterpret_cast<TensmithKernel>(
+        findKernel(module->code_, *layout, symbol, module->warning_));
   });
   if (!program)
     return program.status();

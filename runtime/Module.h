@@ -35,6 +35,8 @@ public:
   std::span<const std::byte> weights() const { return weights_; }
   std::string_view location(uint32_t index) const;
   bool canRun() const { return canRun_; }
+  /// What it is done without, in words; empty: nothing.
+  const std::string &warning() const { return warning_; }
   /// Gives back the memory of weights that were copied; they are read from the file again where
   /// they are needed.
   void releaseWeights(std::span<const std::byte> bytes) const;
@@ -51,6 +53,7 @@ private:
   std::vector<uint64_t> planBytes_; // a copy: what was verified must not change in the file
   const plan::Module *plan_ = nullptr;
   Program program_;
+  std::string warning_;
   bool canRun_ = true;
 };
 

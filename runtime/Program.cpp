@@ -143,14 +143,10 @@ void collectTogether(FunctionCode &code, const KnownTimes &times) {
     code.together.clear();
 }
 
-std::string missingKernel(std::string symbol) {
+std::string missingKernel(const std::string &symbol) {
   size_t end = symbol.find(':');
-  if (end == symbol.npos)
-    return "the module's code lacks the kernel '" + symbol + "'";
-  return "the module calls libtensmith_" + symbol.substr(0, end) +
-         ".so, which can't be loaded: put it, and what it needs, beside the runtime's library "
-         "(docs/libraries.md says how it is built), or compile the model with --libraries "
-         "generated";
+  return end == symbol.npos ? "the module's code lacks the kernel '" + symbol + "'"
+                            : missingLibrary(symbol.substr(0, end));
 }
 
 Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Function &function,
@@ -293,6 +289,13 @@ void findBatching(Program &program) {
 }
 
 } // namespace
+
+std::string missingLibrary(const std::string &name) {
+  return "the module calls libtensmith_" + name +
+         ".so, which can't be loaded: put it, and what it needs, beside the runtime's library "
+         "(docs/libraries.md says how it is built), or compile the model with --libraries "
+         "generated";
+}
 
 Result<Program> decodePlan(const plan::Module &module, const FindKernel &find) {
   Program program;

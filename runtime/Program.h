@@ -138,6 +138,9 @@ struct Program {
   bool readsRunKey = false;
 };
 
+/// What to do where a library that a module calls is missing.
+std::string missingLibrary(const std::string &name);
+
 using FindKernel = std::function<TensmithKernel(const char *symbol)>;
 
 /// Decodes a plan that verifyPlan has passed. Errors: InvalidModule for a kernel that the image

@@ -206,6 +206,10 @@ TS_API ts_status *ts_module_state_initial(const ts_module *module, size_t index,
  * locations. Freed by ts_string_free. */
 TS_API ts_status *ts_module_describe(const ts_module *module, char **json);
 TS_API void ts_string_free(char *text);
+/* What the module has to do without here, in words for its user: a library that it calls and that
+ * can't be loaded, whose operators are then done by plain loops. Null: nothing. The module's own.
+ */
+TS_API const char *ts_module_warning(const ts_module *module);
 
 /* ---- Sessions ---- */
 

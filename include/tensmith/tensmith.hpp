@@ -177,6 +177,11 @@ public:
     detail::check(ts_module_describe(handle_.get(), &json));
     return std::unique_ptr<char, detail::Deleter>(json).get();
   }
+  /// What it has to do without here, in words; empty: nothing.
+  std::string warning() const {
+    const char *text = ts_module_warning(handle_.get());
+    return text ? text : "";
+  }
   ts_module *handle() const { return handle_.get(); }
 
 private:

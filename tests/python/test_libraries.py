@@ -370,23 +370,80 @@ def test_names_are_looked_at_before_anything_else(tmp_path):
     assert done.returncode != 0 and "no library is called 'x'" in done.stderr and "reproducer" not in done.stderr
 
 
-def test_a_library_that_is_missing(tmp_path):
-    """The module compiles anywhere, with a warning; who runs it is told what is missing, and what to do."""
+@pytest.fixture(scope="session")
+def without_libraries(tmp_path_factory):
+    """The command in a folder of its own, beside all that it needs but onednn and openblas."""
+    root = tmp_path_factory.mktemp("installed")
     for folder in ("bin", "lib"):
-        (tmp_path / folder).mkdir()
-    shutil.copy(COMMAND, tmp_path / "bin")
+        (root / folder).mkdir()
+    shutil.copy(COMMAND, root / "bin")
     for file in (BUILD / "lib").glob("libtensmith_*.so*"):
-        if "onednn" not in file.name:
-            shutil.copy(file, tmp_path / "lib", follow_symlinks=False)
-    path = tmp_path / "m.onnx"
+        if "onednn" not in file.name and "openblas" not in file.name:
+            shutil.copy(file, root / "lib", follow_symlinks=False)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(root / "lib")}
+    return lambda *arguments: subprocess.run([root / "bin/tensmith", *arguments], capture_output=True, text=True, env=environment)
+
+
+def test_a_library_that_is_missing(tmp_path, without_libraries):
+    """The module compiles anywhere, with a warning, and runs by plain loops, with another."""
+    path, module = tmp_path / "m.onnx", tmp_path / "m.so"
     path.write_bytes(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}))
-    command, environment = tmp_path / "bin/tensmith", os.environ | {"LD_LIBRARY_PATH": str(tmp_path / "lib")}
-    compile = lambda *arguments: subprocess.run([command, "compile", path, "-o", tmp_path / "m.so", *arguments],
-                                                capture_output=True, text=True, check=True, env=environment).stderr  # fmt: skip
-    assert "warning" not in compile()
-    assert "warning: " in (said := compile("--libraries", "onednn"))
+    assert "warning" not in without_libraries("compile", path, "-o", module).stderr
+    assert "warning: " in (said := without_libraries("compile", path, "-o", module, "--libraries", "onednn").stderr)
     assert "m.onnx: the module calls libtensmith_onednn.so, which can't be loaded here" in said
-    done = subprocess.run([command, "run", tmp_path / "m.so"], capture_output=True, text=True, env=environment)
-    assert done.returncode != 0
+    done = without_libraries("run", module)
+    assert done.returncode == 0
     assert "m.so: the module calls libtensmith_onednn.so, which can't be loaded" in done.stderr
-    assert "--libraries generated" in done.stderr
+    assert "--libraries generated" in done.stderr and "plain loops" in done.stderr
+
+
+def model_of_calls(kind, random):
+    """Of an operator that is drawn, with steps behind it: the nodes, inputs and constants, and how many calls that is."""
+    low, high = (1, 40) if kind == "matmul" else (3, 12)
+    size = lambda: int(random.integers(low, high))
+    steps = [step for step in random.permutation(list(STEPS)) if random.random() < 0.4]
+    if kind == "layer_norm" or kind == "softmax":
+        columns, constants = size(), {}
+        node = helper.make_node("Softmax", ["x"], ["y"])
+        if kind == "layer_norm":
+            operands = ["x", "s", "b"][: 2 + size() % 2]
+            node = helper.make_node("LayerNormalization", operands, ["y"], axis=-1)
+            constants = {name: drawn(random, columns) for name in operands[1:]}
+        return [node], {"x": (size(), size(), columns)}, constants
+    if kind == "matmul":
+        batch, rows, depth, columns = (size() for _ in range(4))
+        inputs, last = {"x": (batch, rows, depth), "w": (batch, depth, columns), "rest": (batch, rows, columns)}, (columns,)
+        weights, nodes = {}, [helper.make_node("MatMul", ["x", "w"], ["m"])]
+    else:
+        group, each, out = int(random.integers(1, 4)), size(), size()
+        window, strides, pads = random.integers(1, 4, 2), random.integers(1, 3, 2), random.integers(0, 3, 4)
+        attributes = {"strides": strides, "pads": pads, "group": group, "dilations": random.integers(1, 3, 2)}
+        inputs, last = {"x": (2, group * each, 11, 13)}, (group * out, 1, 1)
+        weights = {key: drawn(random, group * out, each, *window) / 12 for key in ("w", "v")} | {"b": drawn(random, group * out)}
+        nodes = [helper.make_node("Conv", ["x", "v"], ["rest"], **attributes), helper.make_node("Conv", ["x", "w", "b"], ["m"], **attributes)]
+    value = "m"
+    for number, step in enumerate(steps):
+        nodes += step_nodes(step, number, value, f"s{number}")
+        value = f"s{number}"
+    nodes.append(helper.make_node("Cos", [value], ["y"]))
+    return nodes, inputs, NUMBERS | weights | {key: drawn(random, *last) for key in ("factors", "bias")}
+
+
+# Breaks if the plain loops read a size, a step or an operand of the contract otherwise than the libraries do.
+@pytest.mark.parametrize("kind", ["matmul", "conv", "softmax", "layer_norm"])
+@pytest.mark.parametrize("seed", range(4))
+def test_plain_loops_do_what_a_missing_library_would(tmp_path, without_libraries, kind, seed):
+    random = numpy.random.default_rng(800 + seed)
+    nodes, inputs, constants = model_of_calls(kind, random)
+    model, values = model_of(nodes, inputs, constants), [drawn(random, *shape) / numpy.float32(4) for shape in inputs.values()]
+    compiled = tensmith.compile(model, libraries="onednn")
+    assert calls_of(compiled)
+    compiled.save(tmp_path / "m.so")
+    given = []
+    for name, value in zip(inputs, values):
+        numpy.save(tmp_path / f"{name}.npy", value)
+        given += ["--input", f"{name}={tmp_path / name}.npy"]
+    done = without_libraries("run", tmp_path / "m.so", *given, "--output", tmp_path)
+    assert done.returncode == 0 and "plain loops" in done.stderr, done.stderr
+    expected = tensmith.compile(model, reference=True)(*values)
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "y.npy"), expected, atol=2e-4)

@@ -114,6 +114,8 @@ Json runAll(const RunSettings &settings, const Module &module, Json result) {
 void run(const RunSettings &settings) {
   Clock::time_point begin = Clock::now();
   Module module = Module::load(settings.file, settings.verify);
+  if (std::string warning = module.warning(); !warning.empty())
+    std::fprintf(stderr, "tensmith-run: warning: %s: %s\n", settings.file.c_str(), warning.c_str());
   Json result = {{"file", settings.file}, {"load_ms", millisecondsSince(begin)}};
   try {
     result = runAll(settings, module, std::move(result));
