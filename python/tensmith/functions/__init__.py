@@ -49,7 +49,7 @@ class Function:
         self.__tensmith_function__ = wrapped
         self._warm_up = warm_up
         self._entries, self._relaxed, self._reasons = [], set(), []
-        self._refusals, self._attempts = 0, 0
+        self._refusals, self._raised, self._fell_back = 0, 0, False
         self._counts = dict.fromkeys(("calls", "converted", "conversions", "compilations", "failed_guards", "imperative"), 0)
         self._lock = threading.Lock()
 
@@ -61,15 +61,12 @@ class Function:
         counts["calls"] += 1
         if counts["calls"] <= self._warm_up or _eager.recording() or getattr(_local, "converting", False):
             return self._imperative(arguments, named)
-        wanted = None
+        wanted = []
         for entry in self._entries:
             failed = []
             result = entry.run(arguments, named, failed)
             if result is not failed:
-                entry.runs += 1
-                counts["converted"] += 1
-                return result
-            wanted = wanted or []
+                return self._ran(entry, result)
             wanted.append((entry, failed))
         if wanted and self._note(wanted):
             return self._imperative(arguments, named)
@@ -78,11 +75,17 @@ class Function:
             failed = []
             result = entry.run(arguments, named, failed)
             if result is not failed:
-                entry.runs += 1
-                counts["converted"] += 1
-                return result
+                return self._ran(entry, result)
             counts["failed_guards"] += 1
         return self._imperative(arguments, named)
+
+    def _ran(self, entry, result):
+        entry.runs += 1
+        self._counts["converted"] += 1
+        if self._entries[0] is not entry:  # the next call is likely to be of the same kind
+            with self._lock:
+                self._entries = [entry, *(each for each in self._entries if each is not entry)]
+        return result
 
     def _imperative(self, arguments, named):
         self._counts["imperative"] += 1
@@ -95,19 +98,13 @@ class Function:
         self._counts["failed_guards"] += 1
         for entry, failed in wanted:
             for number in failed:
-                if isinstance(number, Exception):
-                    import os
-                    if os.environ.get("DBG"): print("DBG", repr(number), flush=True)
-                    continue
-                relaxes = entry.assumptions[number].relaxes
-                if relaxes is not None and relaxes not in self._relaxed:
-                    self._relaxed.add(relaxes)
-        is_first = not getattr(self, "_fell_back", False)
-        self._fell_back = True
+                if entry.assumptions[number].relaxes is not None:
+                    self._relaxed.add(entry.assumptions[number].relaxes)
+        is_first, self._fell_back = not self._fell_back, True
         return is_first
 
     def _converted(self, arguments, named):
-        if self._refusals >= _MOST_REFUSALS or len(self._entries) >= _MOST:
+        if self._refusals >= _MOST_REFUSALS or self._raised >= _MOST or len(self._entries) >= _MOST:
             return None
         with self._lock:
             _local.converting = True
@@ -119,7 +116,7 @@ class Function:
                 return None
             except Exception as error:  # the program's own: it is raised where the call runs as it is
                 self._reasons.append(NotConvertible(f"the call raises {type(error).__name__}: {error}"))
-                self._raised = getattr(self, "_raised", 0) + 1
+                self._raised += 1
                 return None
             finally:
                 _local.converting = False
@@ -127,7 +124,7 @@ class Function:
         self._counts["conversions"] += 1
         if entry.text is not None and entry.text not in {each.text for each in self._entries}:
             self._counts["compilations"] += 1
-        self._entries.insert(0, entry)
+        self._entries = [entry, *self._entries]
         return entry
 
     def _record(self, arguments, named):

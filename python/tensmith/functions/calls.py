@@ -11,7 +11,7 @@ from .. import _eager
 from ..numpy import dtypes
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
-from . import sources
+from . import indexing, sources
 from .interpreter import Frame, Interpreted, cells_of
 from .objects import Objects
 from .recording import is_plain_class, is_program
@@ -206,6 +206,8 @@ class Calls:
             raise NotConvertible(f"elements of a tensor are read by {name}")
         if function is _eager.random:
             return self._random(arguments)
+        if name == "take_along_axis" and len(arguments) == 2 and r.is_active(arguments[1]):
+            return indexing.take_along_axis(self, *arguments, **named)
         if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced) and arguments[0].stage == 0:
             dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
             value = asarray(arguments[0].value, dtype=dtype)

@@ -3,6 +3,7 @@
 import types
 
 from ..numpy.dtypes import Tensor
+from . import indexing
 from .recording import MISSING, is_plain_class
 from .scalars import NotConvertible, Traced
 
@@ -123,7 +124,8 @@ class Objects:
     def item(self, x, key):
         r = self.recording
         if isinstance(x, Tensor):
-            self._check_index(key)
+            if self._is_open(key):
+                return indexing.item(self.interpreter.calls, x, key)
             return x[self._plain_key(key)]
         key = self._plain_key(key)
         if isinstance(x, (list, dict)):
@@ -137,7 +139,8 @@ class Objects:
     def set_item(self, x, key, value):
         r = self.recording
         if isinstance(x, Tensor):
-            self._check_index(key)
+            if self._is_open(key):
+                raise NotConvertible("a tensor that differs from call to call is an index that is written at; use where")
             x[self._plain_key(key)] = self.interpreter.calls.beside(value, x)
             return
         key = self._plain_key(key)
@@ -173,10 +176,10 @@ class Objects:
             return key
         return self.interpreter.calls.plain(key)
 
-    def _check_index(self, key):
-        for each in key if isinstance(key, tuple) else [key]:
-            if isinstance(each, Tensor) and self.recording.is_active(each):
-                raise NotConvertible("a tensor that differs from call to call is an index; use take_along_axis or where")
+    def _is_open(self, key):
+        """Whether an index is of elements that differ from call to call."""
+        keys = key if isinstance(key, tuple) else [key]
+        return any(isinstance(each, Tensor) and self.recording.is_active(each) for each in keys)
 
 
 def _in_tables(x, name):

@@ -62,10 +62,8 @@ class Residual:
         lines += ["  " + line for line in self.before]
         if program is not None:
             lines.append(f"  inputs = [{', '.join(inputs)}]")
-        lines += ["  pass", " except Exception as error: failed.append(error); return failed"]
-        if program is not None:
-            lines.append(f" outs = {self.constant(program.run)}(inputs, {self.constant(types)})")
-        lines += [" try:"] + ["  " + line for line in self.after] + ["  pass", " except Exception as error: failed.append(error); return failed"]
+            lines.append(f"  outs = {self.constant(program.run)}(inputs, {self.constant(types)})")
+        lines += ["  " + line for line in self.after] + ["  pass", " except Exception: return failed"]
         lines += [" " + line for line in self.effects] + [f" return {result}"]
         scope = dict(self.constants)
         exec(compile("\n".join(lines), "<converted call>", "exec"), scope)
