@@ -196,6 +196,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("shares_memory", [](const Tensor &a, const Tensor &b) {
     return a.array.storage() == b.array.storage();
   });
+  m.def("memory", [](const Tensor &t) { return uintptr_t(t.array.storage().get()); });
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
   m.def("permute", permuted);

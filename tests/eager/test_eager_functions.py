@@ -3,6 +3,10 @@
 Graphs are evaluated here, not compiled; compiled ones are held against the same programs by `bench/functions`.
 """
 
+import pathlib
+import re
+import runpy
+
 import numpy
 import pytest
 
@@ -111,6 +115,14 @@ def test_branches_of_data_take_both_ways():
 
 
 # ---- training
+
+
+def test_the_page_runs(tmp_path):
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "functions.md").read_text()
+    program = tmp_path / "page.py"
+    program.write_text("".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)))
+    names = runpy.run_path(str(program))
+    assert {key: names["step"].statistics()[key] for key in ("calls", "imperative", "converted")} == {"calls": 5, "imperative": 1, "converted": 4}
 
 
 def trainings(make, steps):

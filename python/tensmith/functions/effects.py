@@ -83,9 +83,7 @@ class Effects:
 
     def collect(self):
         recording = self.recording
-        for entry in recording.inputs:
-            if entry.tensor is not None and recording.tape.read(entry.copy) != entry.number:
-                self._written_tensor(entry)
+        self._written_tensors([entry for entry in recording.inputs if recording.tape.read(entry.copy) != entry.number])
         for entry in recording.inputs:
             if entry.copy.requires_grad:
                 self._gradient(entry)
@@ -99,14 +97,20 @@ class Effects:
     def _do(self, code):
         self.residual.effects.append(code)
 
-    def _written_tensor(self, entry):
-        for other in self.recording.inputs:
-            if other is entry:
-                continue
-            if other.tensor is not None and other.tensor.shares_memory(entry.tensor):
-                raise NotConvertible(f"{entry.what} is written, and shares memory with {other.what}")
-            self.recording.assume(f"not {entry.code}.shares_memory({other.code})", "constant", f"{entry.what} shares no memory with {other.what}")
-        self._do(f"{entry.code}[...] = outs[{self.recording.output(entry.copy)}]")
+    def _written_tensors(self, written):
+        """What is written shares memory with nothing else that the call reads, so that the order of writes does not matter."""
+        others = [entry for entry in self.recording.inputs if entry not in written]
+        if not written:
+            return
+        own, read = ({_eager.memory(entry.tensor) for entry in entries} for entries in (written, others))
+        if len(own) < len(written) or own & read:
+            raise NotConvertible("a tensor is written whose memory is another one's, too")
+        memory = self.residual.constant(_eager.memory)
+        own, read = ("{" + ", ".join(f"{memory}({entry.code})" for entry in entries) + "}" for entries in (written, others))
+        apart = f" and {own}.isdisjoint({read})" if others else ""
+        self.recording.assume(f"len({own}) == {len(written)}{apart}", "constant", "tensors that are written share no memory")
+        for entry in written:
+            self._do(f"{entry.code}[...] = outs[{self.recording.output(entry.copy)}]")
 
     def _gradient(self, entry):
         recording = self.recording

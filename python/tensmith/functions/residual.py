@@ -31,7 +31,7 @@ class Residual:
     def __init__(self):
         self.before, self.after, self.effects = [], [], []
         self.assumptions, self.constants = [], {}
-        self._names, self._count = {}, 0
+        self._names, self._count, self._assumed = {}, 0, set()
 
     def name(self, letter):
         self._count += 1
@@ -51,6 +51,9 @@ class Residual:
         return name
 
     def assume(self, condition, assumption, stage=0):
+        if (condition, stage) in self._assumed:
+            return
+        self._assumed.add((condition, stage))
         number = len(self.assumptions)
         self.assumptions.append(assumption)
         if assumption.kind not in unguarded:
