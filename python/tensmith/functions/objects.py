@@ -76,8 +76,8 @@ class Objects:
                 r.assume(f"{name!r} not in {known[1]}.__dict__", "attribute's type", f"{known[2]} has no own {name}")
         if found is not MISSING:
             return self._of_type(x, cls, name, found)
-        if (value := _in_tables(x, name)) is not MISSING:
-            return self._place(x, name, value)
+        if (table := _table_with(x, name)) is not None:
+            return self._place(x, name, x.__dict__[table][name], f".__dict__[{table!r}][{name!r}]")
         if known and (id(x), "attr", name) not in r._written:
             r.assume(f"not {r.residual.constant(hasattr)}({known[1]}, {name!r})", "attribute's type", f"{known[2]} has no {name}")
         if hasattr(cls, "__getattr__") and not _is_module(x):
@@ -92,12 +92,12 @@ class Objects:
             return value
         raise NotConvertible(f"{cls.__name__}.{name} has no conversion")
 
-    def _place(self, x, name, value):
+    def _place(self, x, name, value, path=None):
         r = self.recording
         known = r.known(x)
         if not known:
             return value
-        return r.read(x, "attr", name, value, f"{known[1]}.{name}", f"{known[2]}.{name}", of="attribute")
+        return r.read(x, "attr", name, value, known[1] + (path or f".{name}"), f"{known[2]}.{name}", of="attribute")
 
     def set_attribute(self, x, name, value):
         r = self.recording
@@ -182,12 +182,11 @@ class Objects:
         return any(isinstance(each, Tensor) and self.recording.is_active(each) for each in keys)
 
 
-def _in_tables(x, name):
-    if _is_module(x):
-        for table in ("_parameters", "_buffers", "_modules"):
-            if name in x.__dict__[table]:
-                return x.__dict__[table][name]
-    return MISSING
+def _table_with(x, name):
+    """Which table of a module has the name."""
+    if not _is_module(x):
+        return None
+    return next((table for table in ("_parameters", "_buffers", "_modules") if name in x.__dict__[table]), None)
 
 
 def _is_module(x):

@@ -165,9 +165,10 @@ class Recording:
             return found.copy
         if tensor.dtype in dtypes.COMPLEX_FLOATING:
             raise NotConvertible(f"{what} is complex")
-        k, d, s = (self.residual.constant(x) for x in (Tensor, tensor.dtype, tensor.shape))
-        self.assume(f"type({code}) is {k} and {code}.dtype == {d} and {code}.requires_grad is {tensor.requires_grad}", of_type, f"{what} is a tensor of {tensor.dtype}")
-        self.assume(f"{code}.shape == {s}", "shape", f"{what} has the shape {tensor.shape}")
+        like = self.residual.constant(_eager.broadcast_to(_eager.full([], 0, tensor.dtype), list(tensor.shape)))
+        k, s = (self.residual.constant(x) for x in (_eager.has_type_of, _eager.has_shape_of))
+        self.assume(f"{k}({code}, {like}, {tensor.requires_grad})", of_type, f"{what} is a tensor of {tensor.dtype}")
+        self.assume(f"{s}({code}, {like})", "shape", f"{what} has the shape {tensor.shape}")
         self._mutable.append(code)
         entry = self.fed(code, tensor, what)
         self._by_tensor[id(tensor)] = entry
