@@ -184,9 +184,8 @@ void bindLikeness(nb::module_ &m) {
     const Array &array = nb::cast<Tensor &>(x).array;
     return array.type() == like.array.type() && (array.storage()->leaf != nullptr) == isLeaf;
   });
-  m.def("has_shape_of", [](const Tensor &x, const Tensor &like) {
-    return x.array.shape() == like.array.shape();
-  });
+  m.def("has_shape_of",
+        [](const Tensor &x, const Tensor &like) { return x.array.shape() == like.array.shape(); });
 }
 
 void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {

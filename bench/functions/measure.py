@@ -5,8 +5,8 @@
 
 Each model is written once for each library, in the same words. Steps are timed in CPU time of the process, one thread, in rounds in
 which each way takes its turn; figures are milliseconds a step, the least and the median over the rounds, and the median of the
-ratios within rounds. `unchecked`: converted without assumptions, which says what these cost. `trees`: eight trees of different form in turns, each a conversion of its own;
-`new_trees`: each step has another form, so that nothing is gained.
+ratios within rounds. `unchecked`: converted without assumptions, which says what these cost.
+`trees`: eight trees of different form in turns, each a conversion of its own.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def tree(draw, leaves):
 def batches(name, count):
     numbers, draw = numpy.random.RandomState(0), random.Random(0)
     for i in range(count):
-        if name.endswith("trees"):
+        if name == "trees":
             yield tree(draw, 12), numbers.randint(0, 5, 1)
         elif name == "mlp":
             yield numbers.randn(32, 64).astype("float32"), numbers.randint(0, 10, 32)
@@ -61,7 +61,7 @@ def batches(name, count):
 
 def ways(name):
     """The steps that take turns: functions of a batch's number."""
-    data, found = list(batches(name, 4096 if name == "new_trees" else 8)), {}
+    data, found = list(batches(name, 8)), {}
     for library, words in libraries().items():
         given = [tuple(x if isinstance(x, tuple) else words.tensor(x) for x in batch) for batch in data]
         kinds = {library: lambda f: f}
@@ -88,9 +88,9 @@ def measured(name, rounds, count):
     kinds = {"unchecked": set(residual.KINDS)}
     for way, (_, step) in every.items():  # until all is compiled
         residual.unguarded = kinds.get(way, set())
-        for i in range(24 if name != "new_trees" else 2):
+        for i in range(24):
             step(i)
-    if name.endswith("trees"):
+    if name == "trees":
         del every["unchecked"]  # which tree is met is an assumption
     times = {way: [] for way in every}
     for number in range(rounds):

@@ -91,4 +91,4 @@ def trees(words):
     return trained(words, model, lambda tree: model["head"](walk(tree)[0]))
 
 
-STEPS = {"mlp": mlp, "lstm": lstm, "lstm_cells": lstm_cells, "trees": trees, "new_trees": trees}
+STEPS = {"mlp": mlp, "lstm": lstm, "lstm_cells": lstm_cells, "trees": trees}

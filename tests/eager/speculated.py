@@ -137,3 +137,23 @@ def depth_of(tree, x):
     if isinstance(tree, tuple):
         return depth_of(tree[0], x) + depth_of(tree[1], x) * 2
     return x * tree
+
+
+def saved(model, path, x):
+    model.save(path)
+    return model(x)
+
+
+def inner(x):
+    return x * 2
+
+
+inner_function = ts.function(inner)
+
+
+def by_function(s, x):
+    return inner_function(x) + s.count
+
+
+def by_name(function, x):
+    return x * 2 if getattr(function, "mark", 0) else x

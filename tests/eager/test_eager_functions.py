@@ -188,3 +188,29 @@ def test_what_has_no_conversion_says_so():
         assert function(1.0) == (1.0, "/dev/null")
     assert function.statistics()["imperative"] == 6
     assert "open" in function.explain() and "line " in function.explain()
+
+
+def test_files_are_written_in_every_call(tmp_path):
+    function, model = ts.function(speculated.saved), nn.Linear(2, 2)
+    for number in range(4):
+        function(model, tmp_path / f"{number}.safetensors", tensor(1, 2))
+    assert len(list(tmp_path.iterdir())) == 4 and function.statistics()["converted"] == 0
+
+
+def test_another_converted_function_is_another_callee(monkeypatch):
+    function, s = ts.function(speculated.by_function), speculated.Plain(count=1)
+    found = [function(s, tnp.ones(1)).item() for _ in range(3)]
+    monkeypatch.setattr(speculated, "inner_function", ts.function(speculated.triple))
+    assert [*found, *(function(s, tnp.ones(1)).item() for _ in range(3))] == [3, 3, 3, 4, 4, 4]
+    assert function.statistics()["converted"] == 4
+
+
+def test_marks_on_functions_are_not_assumed():
+    def marked():
+        pass
+
+    function, found = ts.function(speculated.by_name), []
+    for number in range(4):
+        marked.mark = number % 2
+        found.append(function(marked, tnp.ones(1)).item())
+    assert found == [1, 2, 1, 2]

@@ -19,6 +19,11 @@ from .scalars import PURE, NotConvertible, Traced, is_number, plain
 
 # Of the package, what is executed from its source as a program is; all else of it runs as it is.
 _EXECUTED = ("tensmith.nn", "tensmith.optim", "tensmith.numpy.random")
+# What runs as it is: it depends on its arguments alone, and changes tensors at most.
+_RECORDED = ("tensmith.numpy", "tensmith.derivatives", "tensmith.recorded")
+_DERIVATIVES = {"grad", "value_and_grad", "vjp", "jvp", "hvp", "linearize", "hessian"}
+_OUTSIDE = {"write_safetensors", "read_safetensors", "finish", "set_naive", "begin_trace", "end_trace", "wait_for_all", "from_dlpack", "tape", "history",
+            "recording", "load_bytes", "load_file", "kernel_statistics", "memory"}  # fmt: skip
 _IN_PLACE = {getattr(operator, "i" + name): getattr(operator, name if hasattr(operator, name) else name + "_")
              for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()}  # fmt: skip
 # Methods of lists and dicts that look at no element.
@@ -206,6 +211,10 @@ class Calls:
             raise NotConvertible(f"elements of a tensor are read by {name}")
         if function is _eager.random:
             return self._random(arguments)
+        module = getattr(function, "__module__", None) or type(function).__module__
+        is_derivative = module == "tensmith" and name in _DERIVATIVES
+        if not (module.startswith(_RECORDED) or is_derivative or (module == "tensmith._eager" or type(function).__name__.startswith("nb_")) and name not in _OUTSIDE):
+            raise NotConvertible(f"{module}.{name} has no conversion")
         if name == "take_along_axis" and len(arguments) == 2 and r.is_active(arguments[1]):
             return indexing.take_along_axis(self, *arguments, **named)
         if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced) and arguments[0].stage == 0:

@@ -29,7 +29,9 @@ class Objects:
             return r.read(x, "attr", name, getattr(x, name), f"{r.residual.constant(x)}.{name}", f"{x.__name__}.{name}", of="global")
         if isinstance(x, type):
             return self._of_class(x, name)
-        if isinstance(x, _CONTAINERS) or isinstance(x, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, BaseException)) or _is_library(x):
+        if isinstance(x, _CONTAINERS) or isinstance(x, BaseException) or _is_library(x):
+            return getattr(x, name)
+        if isinstance(x, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)) and name in ("__name__", "__qualname__", "__module__"):
             return getattr(x, name)
         if not is_plain_class(type(x)):
             raise NotConvertible(f"attributes of a {type(x).__qualname__} have no conversion")

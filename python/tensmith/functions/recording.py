@@ -27,8 +27,8 @@ Input = collections.namedtuple("Input", "code tensor watched copy number what")
 
 
 def is_program(x):
-    """A compiled program of the library, which never changes."""
-    return type(x).__module__.startswith("tensmith.") and type(x).__name__ in ("Program", "_Update")
+    """A compiled program of the library, or a converted function, none of which ever becomes another."""
+    return type(x).__module__.startswith("tensmith.") and type(x).__name__ in ("Program", "_Update", "Function")
 
 
 def is_plain_class(cls):
