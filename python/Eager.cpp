@@ -175,6 +175,19 @@ Tensor drawn(const std::string &kind, uint64_t key, uint64_t first, const Shape 
   return {Array::adopt(std::move(values))};
 }
 
+/// What converted functions ask of a tensor in each call: cheap, whatever it is given.
+void bindLikeness(nb::module_ &m) {
+  m.def("memory", [](const Tensor &t) { return uintptr_t(t.array.storage().get()); });
+  m.def("has_type_of", [](nb::handle x, const Tensor &like, bool isLeaf) {
+    if (!nb::isinstance<Tensor>(x))
+      return false;
+    const Array &array = nb::cast<Tensor &>(x).array;
+    return array.type() == like.array.type() && (array.storage()->leaf != nullptr) == isLeaf;
+  });
+  m.def("has_shape_of",
+        [](const Tensor &x, const Tensor &like) { return x.array.shape() == like.array.shape(); });
+}
+
 void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("dtype", [](const Tensor &t) { return elementKind(t.array.type()); });
   tensor.def_prop_ro("shape", [](const Tensor &t) {
@@ -196,6 +209,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("shares_memory", [](const Tensor &a, const Tensor &b) {
     return a.array.storage() == b.array.storage();
   });
+  bindLikeness(m);
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
   m.def("permute", permuted);

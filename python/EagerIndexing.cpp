@@ -55,6 +55,7 @@ IndexItem itemOf(nb::handle value) {
   if (array.type() != DataType::Bool && !isInteger(array.type()))
     throw nb::index_error("a tensor that is an index must have elements that are integers or "
                           "booleans");
+  check(eager::tellTapes([&](eager::Tape &tape) { return tape.reads(array); }));
   waitFor(array);
   if (isInteger(array.type()) && array.rank() == 0)
     return nb::cast<int64_t>(scalarOf(array, array.offset()));

@@ -400,6 +400,10 @@ def __getattr__(name: str) -> Any:
         from .recorded import operators
 
         return getattr(operators, name)
+    if name == "function":
+        from .functions import function
+
+        return function
     if name in ("language", "nn", "optim"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")

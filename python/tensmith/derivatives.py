@@ -111,7 +111,7 @@ def taken(known, is_forward, changes, types):
                 tape.bind(result, number)
         else:
             text, inputs, types = tape.program(list(outputs))
-            results = program_of(text)(inputs, types)
+            results = program_of(text).run(inputs, types)
     told = [tape for tape, _, _ in known]
     for tape in _eager.recording():
         if tape not in told and any(change is not None and tape.is_active(change) for change in changes):

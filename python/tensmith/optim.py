@@ -97,10 +97,14 @@ class Optimizer:
             if number not in self.state:
                 self.state[number] = {"step": 0, "states": self.begin(parameter, group)}
             self.state[number]["step"] += 1
-        by_step = {}  # parameters that have had other numbers of steps are updated apart
+        by_step = []  # parameters that have had other numbers of steps are updated apart
         for number, parameter in chosen:
-            by_step.setdefault(self.state[number]["step"] if self.takes_step else 0, []).append((number, parameter))
-        for step, some in by_step.items():
+            step = self.state[number]["step"] if self.takes_step else 0
+            some = next((some for other, some in by_step if other == step), None)
+            if some is None:
+                by_step.append((step, some := []))
+            some.append((number, parameter))
+        for step, some in by_step:
             parameters = [parameter for _, parameter in some]
             gradients = [parameter.grad for parameter in parameters]
             states = [self.state[number]["states"] for number, _ in some]

@@ -370,6 +370,12 @@ def _operator(g, step, *operands):
     return g.ops(name, list(operands), **{key: ElementType(value) if key == "to" else value for key, value in given.items()})
 
 
+@lowers("program")
+def _program(g, step, *operands):
+    """Another tape's text."""
+    return inlined(g, base64.b64decode(step.attributes["text"]).decode(), list(operands))
+
+
 # ---- loops
 
 

@@ -26,7 +26,7 @@ def _step(name, attributes, operands, types):
     numbers = [-1 if x is None else tape.watch(x, True) for x in _apart(operands)]
     first = tape.add(name, attributes, numbers, types)
     text, inputs, types = tape.program(range(first, first + len(types)))
-    results = program_of(text)(inputs, types)
+    results = program_of(text).run(inputs, types)
     for outer in _eager.recording():
         if any(x is not None and (outer.is_active(x) or x.requires_grad) for x in operands):
             numbers = [-1 if x is None else outer.read(x) for x in operands]

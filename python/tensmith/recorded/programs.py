@@ -1,5 +1,6 @@
 """Compiled programs by their structure: in this process, and in the cache of modules for the next one."""
 
+import base64
 import os
 import threading
 
@@ -15,12 +16,26 @@ _counts = {"compiled": 0, "loaded": 0, "runs": 0}
 class Program:
     """Called with its inputs and its results' types; the results are there when the engine has computed them."""
 
-    def __init__(self, compiled):
-        self._compiled = compiled
+    def __init__(self, compiled, text):
+        self._compiled, self._text = compiled, text
 
-    def __call__(self, inputs, types):
+    def run(self, inputs, types):
+        """Untold to tapes."""
         _counts["runs"] += 1
         return self._compiled.run(inputs, types)
+
+    def __call__(self, inputs, types):
+        results = self.run(inputs, types)
+        for tape in _eager.recording():
+            if any(tape.is_active(x) or x.requires_grad for x in inputs):
+                self._tell(tape, inputs, results, types)
+        return results
+
+    def _tell(self, tape, inputs, results, types):
+        """The run is a step of a tape that records."""
+        first = tape.add("program", {"text": base64.b64encode(self._text.encode()).decode()}, [tape.read(x) for x in inputs], types)
+        for i, result in enumerate(results):
+            tape.bind(result, first + i)
 
 
 def program_of(text):
@@ -30,7 +45,7 @@ def program_of(text):
         with _lock:
             program = _programs.get(text)
             if program is None:
-                program = _programs[text] = Program(_load(text))
+                program = _programs[text] = Program(_load(text), text)
     return program
 
 

@@ -1,0 +1,430 @@
+"""What a recorded call calls: Python's functions are executed from their source, the library's tensor functions run as they are and are
+recorded, built-in ones have rules; all else ends the conversion.
+"""
+
+import builtins
+import functools
+import operator
+import types
+
+from .. import _eager
+from ..numpy import dtypes
+from ..numpy.creation import asarray
+from ..numpy.dtypes import Tensor
+from . import indexing, sources
+from .interpreter import Frame, Interpreted, cells_of
+from .objects import Objects
+from .recording import is_plain_class, is_program
+from .scalars import PURE, NotConvertible, Traced, is_number, plain
+
+# Of the package, what is executed from its source as a program is; all else of it runs as it is.
+_EXECUTED = ("tensmith.nn", "tensmith.optim", "tensmith.numpy.random")
+# What runs as it is: it depends on its arguments alone, and changes tensors at most.
+_RECORDED = ("tensmith.numpy", "tensmith.derivatives", "tensmith.recorded")
+_DERIVATIVES = {"grad", "value_and_grad", "vjp", "jvp", "hvp", "linearize", "hessian"}
+_OUTSIDE = {"write_safetensors", "read_safetensors", "finish", "set_naive", "begin_trace", "end_trace", "wait_for_all", "from_dlpack", "tape", "history",
+            "recording", "load_bytes", "load_file", "kernel_statistics", "memory"}  # fmt: skip
+_IN_PLACE = {getattr(operator, "i" + name): getattr(operator, name if hasattr(operator, name) else name + "_")
+             for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()}  # fmt: skip
+# Methods of lists and dicts that look at no element.
+_STRUCTURAL = {"append", "extend", "insert", "pop", "items", "values", "keys", "get", "setdefault", "update", "clear", "copy", "reverse", "popitem"}
+_READS = {"numpy", "tolist", "__array__", "__dlpack__", "wait", "is_ready", "__repr__", "__str__", "__format__"}
+
+
+class Calls:
+    def __init__(self, interpreter, recording):
+        self.interpreter, self.recording = interpreter, recording
+        self.objects = Objects(interpreter, recording)
+        self.builtins = _rules(self)
+
+    # ---- values
+
+    def truth(self, x, kind="branch"):
+        r = self.recording
+        if isinstance(x, Tensor):
+            return r.pin(r.scalar_of(x, bool), kind) if r.is_active(x) else r.quietly(lambda: bool(x))
+        if isinstance(x, Traced):
+            return r.pin(Traced(bool(x.value), r.residual.let(f"bool({x.code})", x.stage), x.stage), kind)
+        if isinstance(x, (list, dict)):
+            return bool(r.touch(x))
+        if isinstance(x, Exception) or is_plain_class(type(x)):
+            if hasattr(type(x), "__bool__") or hasattr(type(x), "__len__"):
+                raise NotConvertible(f"the truth of a {type(x).__qualname__} has no conversion")
+        return bool(x)
+
+    def iterate(self, x):
+        if isinstance(x, (list, dict)):
+            return iter(self.recording.touch(x))
+        if isinstance(x, Traced):
+            raise TypeError("a number is not iterable")
+        if is_plain_class(type(x)):
+            return self.iterate(self.call(self.objects.attribute(x, "__iter__"), [], {}))
+        return iter(x)
+
+    def plain(self, x):
+        """A value that something native looks into: numbers become assumptions."""
+        r = self.recording
+        if isinstance(x, Traced):
+            return r.pin(x)
+        if type(x) in (list, dict):
+            r.touch(x)
+        if type(x) is list:
+            parts = [self.plain(each) for each in x]
+            return x if all(a is b for a, b in zip(parts, x)) else parts
+        if type(x) is tuple:
+            return tuple(self.plain(each) for each in x)
+        if type(x) is dict:
+            parts = {key: self.plain(value) for key, value in x.items()}
+            return x if all(parts[key] is value for key, value in x.items()) else parts
+        if isinstance(x, (types.FunctionType, types.MethodType)):
+            return self.function_for_library(x)
+        return x
+
+    def function_for_library(self, function):
+        """A function that the library calls: executed here, too."""
+        return _Called(self, function) if self._is_executed(function) else function
+
+    def beside(self, x, tensor):
+        """A number that is combined with a tensor: an input where it differs from call to call."""
+        if not isinstance(x, Traced):
+            return x
+        if x.stage:
+            raise NotConvertible("a number that was read from a tensor is combined with a tensor; leave it a tensor")
+        dtype = dtypes.result_type(tensor, x.value)
+        r = self.recording
+        return r.made(f"{r.residual.constant(asarray)}({x.code}, dtype={r.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
+
+    def operate(self, function, *operands):
+        tensor = next((x for x in operands if isinstance(x, Tensor)), None)
+        if tensor is not None:
+            return self.native(function, [self.beside(x, tensor) for x in operands], {})
+        if any(isinstance(x, Traced) for x in operands):
+            if function in PURE and all(is_number(x) for x in operands):
+                return self.pure(function, operands)
+        operands = [self.plain(x) for x in operands]
+        if any(is_plain_class(type(x)) for x in operands):
+            if function in (operator.eq, operator.ne) and all(type(x).__eq__ is object.__eq__ for x in operands):
+                return function(*operands)
+            raise NotConvertible(f"{function.__name__} of a {type(operands[0]).__qualname__} has no conversion")
+        if any(isinstance(x, (list, dict, tuple)) for x in operands) and function in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+            _check_comparable(operands)
+        return function(*operands)
+
+    def pure(self, function, operands):
+        try:
+            return self.recording.pure(function, operands)
+        except Exception:
+            for x in operands:  # of these numbers it is known that they fail
+                self.recording.pin(x)
+            raise
+
+    def in_place(self, function, x, y):
+        if isinstance(x, Tensor):
+            self.native(function, [x, self.beside(y, x)], {})
+            return x
+        if type(x) is list and function is operator.iadd:
+            self.recording.append(x, list(self.iterate(y)))
+            return x
+        if isinstance(x, (dict, set)):
+            raise NotConvertible(f"a {type(x).__name__} is changed by an operator")
+        return self.operate(_IN_PLACE[function], x, y)
+
+    # ---- calls
+
+    def _is_executed(self, function):
+        if isinstance(function, (Interpreted, _Called)):
+            return False
+        module = getattr(function, "__module__", None) or ""
+        return not module.startswith("tensmith.") and module != "tensmith" or module.startswith(_EXECUTED)
+
+    def call(self, function, arguments, named):
+        function = getattr(function, "__tensmith_function__", function)
+        if isinstance(function, _Called):
+            function = function.function
+        if isinstance(function, Interpreted):
+            frame = function.frame
+            bound, world = sources.names_of(function.node)
+            inner = Frame(set(bound), world, frame, frame.globals, {})
+            return self.interpreter.run(function.node, inner, arguments, named, function.defaults, function.named_defaults)
+        if isinstance(function, functools.partial):
+            return self.call(function.func, [*function.args, *arguments], {**function.keywords, **named})
+        if isinstance(function, types.MethodType):
+            return self.call(function.__func__, [function.__self__, *arguments], named)
+        if isinstance(function, types.FunctionType):
+            return self._python(function, arguments, named)
+        if isinstance(function, type):
+            return self._class(function, arguments, named)
+        if type(function).__module__ == "tensmith._eager" or type(function).__name__.startswith("nb_"):
+            return self._library(function, arguments, named)
+        if isinstance(function, (types.BuiltinFunctionType, types.MethodDescriptorType, types.MethodWrapperType)):
+            return self._builtin(function, arguments, named)
+        if is_plain_class(type(function)):
+            if is_program(function):
+                return self.native(function, arguments, named)
+            return self.call(types.MethodType(self.objects._of_class(type(function), "__call__"), function), arguments, named)
+        raise NotConvertible(f"a call of a {type(function).__qualname__} has no conversion")
+
+    def _python(self, function, arguments, named):
+        r = self.recording
+        if not self._is_executed(function):
+            return self._library(function, arguments, named)
+        node = sources.node_of(function.__code__)
+        if isinstance(node, sources.ast.AsyncFunctionDef) or (sources.is_generator(node) and not function.__module__.startswith("tensmith.")):
+            raise NotConvertible(f"{function.__name__} is a generator")
+        k = r.residual.constant(r.root(function, function.__name__))
+        defaults = r.read(function, "attr", "__defaults__", function.__defaults__, f"{k}.__defaults__", function.__name__) if function.__defaults__ else ()
+        named_defaults = {}
+        if function.__kwdefaults__:
+            named_defaults = r.touch(r.read(function, "attr", "__kwdefaults__", function.__kwdefaults__, f"{k}.__kwdefaults__", function.__name__))
+        bound, world = sources.names_of(node)
+        frame = Frame(set(bound), world, None, function.__globals__, cells_of(function))
+        return self.interpreter.run(node, frame, arguments, named, defaults or (), named_defaults)
+
+    def _class(self, cls, arguments, named):
+        if rule := self.builtins.get(cls):
+            return rule(*arguments, **named)
+        if isinstance(cls, type) and issubclass(cls, Exception) and cls.__module__ == "builtins":
+            return cls(*[self.plain(x) for x in arguments])
+        if cls in (set, frozenset, str, bytes, complex, slice):
+            return cls(*[self.plain(x if not hasattr(x, "__next__") else list(x)) for x in arguments], **named)
+        if not is_plain_class(cls) or cls.__new__ is not object.__new__ or type(cls) is not type:
+            if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields"):
+                return cls(*arguments, **named)
+            raise NotConvertible(f"objects of {cls.__qualname__} are made in a way that has no conversion")
+        if cls.__module__.startswith("tensmith.optim"):
+            raise NotConvertible("an optimiser's program is made; it is there in the next call")
+        self.recording.root(cls, cls.__name__)
+        made = object.__new__(cls)
+        if cls.__init__ is not object.__init__:
+            self.call(types.MethodType(cls.__init__, made), arguments, named)
+        return made
+
+    # ---- the library
+
+    def _library(self, function, arguments, named):
+        r = self.recording
+        name = getattr(function, "__name__", "")
+        owner = arguments[0] if arguments else getattr(function, "__self__", None)
+        if name == "item" and isinstance(owner, Tensor) or name in ("__bool__", "__float__", "__int__"):
+            return self._number(owner, {"__bool__": bool, "__float__": float, "__int__": int}.get(name, lambda x: x))
+        if name in _READS and isinstance(owner, Tensor):
+            raise NotConvertible(f"elements of a tensor are read by {name}")
+        if function is _eager.random:
+            return self._random(arguments)
+        module = getattr(function, "__module__", None) or type(function).__module__
+        is_derivative = module == "tensmith" and name in _DERIVATIVES
+        if not (module.startswith(_RECORDED) or is_derivative or (module == "tensmith._eager" or type(function).__name__.startswith("nb_")) and name not in _OUTSIDE):
+            raise NotConvertible(f"{module}.{name} has no conversion")
+        if name == "take_along_axis" and len(arguments) == 2 and r.is_active(arguments[1]):
+            return indexing.take_along_axis(self, *arguments, **named)
+        if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced) and arguments[0].stage == 0:
+            dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
+            value = asarray(arguments[0].value, dtype=dtype)
+            return r.made(f"{r.residual.constant(asarray)}({arguments[0].code}, dtype={r.residual.constant(dtype)})", value)
+        if getattr(function, "__module__", "") == "tensmith.derivatives":
+            if name == "backward":
+                r.gradients_used()
+            function = self._with_executed(function)
+        elif any(isinstance(x, Traced) for x in arguments) and getattr(function, "__module__", "") == "tensmith.numpy.elementwise":
+            tensor = next((x for x in arguments if isinstance(x, Tensor)), None)
+            if tensor is not None:
+                arguments = [self.beside(x, tensor) for x in arguments]
+        return self.native(function, arguments, named)
+
+    def _number(self, tensor, convert):
+        r = self.recording
+        if not r.is_active(tensor):
+            return r.quietly(lambda: convert(tensor.item()))
+        value = r.quietly(lambda: tensor.item())
+        kind = type(convert(value))
+        read = r.scalar_of(tensor, kind)
+        return r.pin(read, "branch") if kind is bool else read
+
+    def _random(self, arguments):
+        """Numbers are drawn before the graph runs, from where the stream then is."""
+        r = self.recording
+        kind, key, drawn, shape, dtype = arguments
+        codes = [each.code if isinstance(each, Traced) else r.residual.constant(each) for each in (key, drawn)]
+        if any(isinstance(each, Traced) and each.stage for each in (key, drawn)):
+            raise NotConvertible("a random stream's state was read from a tensor")
+        shape = self.plain(shape)
+        rest = ", ".join(r.residual.constant(each) for each in (shape, dtype))
+        value = _eager.random(kind, plain(key), plain(drawn), shape, dtype)
+        return r.made(f"{r.residual.constant(_eager.random)}({kind!r}, {', '.join(codes)}, {rest})", value)
+
+    def _with_executed(self, function):
+        """A function of derivatives has functions of the program within; they are executed here."""
+        if not isinstance(function, types.FunctionType) or not function.__closure__:
+            return function
+        cells = []
+        for cell in function.__closure__:
+            x = cell.cell_contents
+            if isinstance(x, (types.FunctionType, types.MethodType)) or is_plain_class(type(x)) and callable(x):
+                x = self._with_executed(x) if getattr(x, "__module__", "") == "tensmith.derivatives" else _Called(self, x)
+            cells.append(types.CellType(x))
+        made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells))
+        made.__kwdefaults__, made.__module__ = function.__kwdefaults__, function.__module__
+        return made
+
+    def native(self, function, arguments, named):
+        """Runs as it is. What it is given must say all that it does."""
+        arguments = [self._given(x) for x in arguments]
+        named = {key: self._given(x) for key, x in named.items()}
+        try:
+            result = function(*arguments, **named)
+        except (TypeError, RuntimeError) as error:  # of what can't be recorded, too
+            raise NotConvertible(str(error)) from None
+        return result
+
+    def _given(self, x):
+        x = self.plain(list(x) if hasattr(x, "__next__") else x)
+        if isinstance(x, (Interpreted, _Called, Tensor, list, tuple, dict, set)) or not is_plain_class(type(x)):
+            return x
+        if callable(x) and type(x).__module__.startswith(("tensmith.numpy", "tensmith.recorded")):
+            return x
+        if callable(x):
+            return _Called(self, x)
+        raise NotConvertible(f"a {type(x).__qualname__} is given to a function of the library")
+
+    # ---- built-in functions
+
+    def _builtin(self, function, arguments, named):
+        if rule := self.builtins.get(function):
+            return rule(*arguments, **named)
+        owner = getattr(function, "__self__", None)
+        if function in PURE and not named and all(is_number(x) for x in arguments):
+            return self.pure(function, arguments) if any(isinstance(x, Traced) for x in arguments) else function(*arguments)
+        if type(owner) in (list, dict):
+            return self._method(owner, function.__name__, arguments, named)
+        if isinstance(owner, (str, bytes, tuple, int, float, range, set, frozenset)):
+            return function(*[self.plain(list(x) if hasattr(x, "__next__") else x) for x in arguments], **{k: self.plain(x) for k, x in named.items()})
+        if isinstance(owner, type) and function is dict.fromkeys:
+            return function(*map(self.plain, arguments))
+        raise NotConvertible(f"a call of {getattr(function, '__qualname__', function)} has no conversion")
+
+    def _method(self, owner, name, arguments, named):
+        r = self.recording
+        if type(owner) is list and name == "append":
+            r.append(owner, arguments)
+            return None
+        if type(owner) is list and name == "extend":
+            r.append(owner, list(self.iterate(arguments[0])))
+            return None
+        r.touch(owner)
+        if name in ("get", "setdefault", "pop", "insert") and arguments:
+            arguments = [r.pin(arguments[0]), *arguments[1:]]
+        if name == "update":
+            arguments = [r.touch(x) if isinstance(x, dict) else list(self.iterate(x)) for x in arguments]
+        if name not in _STRUCTURAL:
+            if any(not isinstance(plain(x), (int, float, str, bool, tuple, type(None))) for x in owner) or named:
+                raise NotConvertible(f"{type(owner).__name__}.{name} of objects has no conversion")
+            values = [self.plain(x) for x in owner]
+            if type(owner) is list:
+                owner[:] = values
+            arguments = [self.plain(x) for x in arguments]
+        return getattr(owner, name)(*arguments, **named)
+
+
+class _Called:
+    """A function of the program's, as the library calls it."""
+
+    def __init__(self, calls, function):
+        self.calls, self.function = calls, function
+
+    def __call__(self, *arguments, **named):
+        return self.calls.call(self.function, list(arguments), named)
+
+
+def _check_comparable(values):
+    for x in values:
+        for each in x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]:
+            if isinstance(each, (list, tuple, dict)):
+                _check_comparable([each])
+            elif not isinstance(each, (int, float, str, bool, type(None))):
+                raise NotConvertible(f"a {type(each).__qualname__} within a list is compared")
+
+
+def _rules(calls):
+    """Built-in functions and types."""
+    r = calls.recording
+
+    def sized(x):
+        if isinstance(x, (list, dict)):
+            return len(r.touch(x))
+        if is_plain_class(type(x)):
+            return calls.call(calls.objects.attribute(x, "__len__"), [], {})
+        return len(x)
+
+    def number(kind):
+        def rule(*arguments):
+            if len(arguments) == 1 and isinstance(arguments[0], Tensor):
+                return calls._number(arguments[0], kind)
+            if len(arguments) == 1 and isinstance(arguments[0], Traced):
+                return calls.pure(kind, arguments)
+            return kind(*map(calls.plain, arguments))
+
+        return rule
+
+    def of_elements(function):
+        def rule(*arguments, **named):
+            values = list(calls.iterate(arguments[0])) if len(arguments) == 1 else list(arguments)
+            if named or not values or not all(is_number(x) for x in values):
+                raise NotConvertible(f"{function.__name__} of this has no conversion")
+            return calls.pure(function, values) if any(isinstance(x, Traced) for x in values) else function(*values) if len(values) > 1 else values[0]
+
+        return rule
+
+    def total(values, start=0):
+        for each in calls.iterate(values):
+            start = calls.operate(operator.add, start, each)
+        return start
+
+    def attribute(x, name, *default):
+        try:
+            return calls.objects.attribute(x, name)
+        except AttributeError:
+            if default:
+                return default[0]
+            raise
+
+    def has(x, name):
+        try:
+            calls.objects.attribute(x, name)
+        except AttributeError:
+            return False
+        return True
+
+    def kind_of(x):
+        return type(plain(x))
+
+    def is_instance(x, kinds):
+        return isinstance(plain(x), kinds)
+
+    def sorted_(values, **named):
+        if named.keys() - {"reverse"}:
+            raise NotConvertible("sorted by a key has no conversion")
+        values = calls.plain(list(calls.iterate(values)))
+        _check_comparable([values])
+        return sorted(values, **named)
+
+    def next_(x, *default):
+        if isinstance(x, (list, dict)) or r.is_outside(x):
+            raise NotConvertible("next of what the call has not made")
+        return next(x, *default)
+
+    return {
+        len: sized, int: number(int), float: number(float), bool: lambda x=False: calls.truth(x),
+        abs: lambda x: calls.operate(operator.abs, x) if not isinstance(x, Traced) else calls.pure(abs, [x]),
+        min: of_elements(min), max: of_elements(max), sum: total,
+        range: lambda *bounds: range(*(r.pin(x, "trip count") for x in bounds)),
+        list: lambda x=(): list(calls.iterate(x)), tuple: lambda x=(): tuple(calls.iterate(x)),
+        dict: lambda *x, **named: {**dict(*map(r.touch, x)), **named},
+        enumerate: lambda x, start=0: enumerate(calls.iterate(x), r.pin(start)),
+        zip: lambda *x, **named: zip(*map(calls.iterate, x), **named), reversed: lambda x: reversed(list(calls.iterate(x))),
+        map: lambda f, *x: iter([calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))]),
+        filter: lambda f, x: iter([each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)]),
+        any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
+        isinstance: is_instance, issubclass: issubclass, type: kind_of, getattr: attribute, hasattr: has,
+        setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
+        iter: calls.iterate, next: next_, callable: builtins.callable,
+    }  # fmt: skip

@@ -1,0 +1,184 @@
+"""The end of a recorded call: its result and all that it has changed, as code over the residual's names and the graph's outputs."""
+
+import types
+
+from .. import _eager
+from ..numpy.dtypes import Tensor
+from ..recorded import program_of
+from .recording import _CONSTANTS, _IDENTITIES, MISSING, is_plain_class
+from .scalars import NotConvertible, Traced
+
+
+class Effects:
+    def __init__(self, recording):
+        self.recording, self.residual = recording, recording.residual
+        self._made = {}  # id of an object that the call has made -> (object, code)
+        self._results = []
+
+    # ---- values at the end
+
+    def code_of(self, x):
+        """The code that gives a value of the call's end."""
+        if isinstance(x, Traced):
+            return x.code
+        if known := self.recording.known(x):
+            return known[1]
+        if isinstance(x, Tensor):
+            return self._tensor(x)
+        if isinstance(x, _CONSTANTS) or isinstance(x, _IDENTITIES):
+            return self.residual.constant(x)
+        if id(x) in self._made:
+            if self._made[id(x)][1] is None:
+                raise NotConvertible("an object that the call has made is part of itself")
+            return self._made[id(x)][1]
+        self._made[id(x)] = (x, None)
+        code = self.residual.let(self._construction(x), 1, "n")
+        self._made[id(x)] = (x, code)
+        return code
+
+    def _construction(self, x):
+        kind = self.residual.constant(type(x))
+        if type(x) is list:
+            return "[" + ", ".join(map(self.code_of, x)) + "]"
+        if isinstance(x, tuple):
+            parts = "".join(self.code_of(each) + ", " for each in x)
+            return f"{kind}(*({parts}))" if hasattr(x, "_fields") else f"({parts})"
+        if type(x) is dict:
+            return "{" + ", ".join(f"{self.code_of(key)}: {self.code_of(value)}" for key, value in x.items()) + "}"
+        if type(x) is types.MethodType:
+            return f"{kind}({self.code_of(x.__func__)}, {self.code_of(x.__self__)})"
+        if type(x) in (set, frozenset) and all(isinstance(each, _CONSTANTS) for each in x):
+            return f"{kind}({self.residual.constant(tuple(x))})"
+        if is_plain_class(type(x)) and "__dict__" in dir(x) and isinstance(x, object) and not isinstance(x, BaseException):
+            parts = ", ".join(f"{name!r}: {self.code_of(value)}" for name, value in vars(x).items())
+            return f"{self.residual.constant(_instance)}({kind}, {{{parts}}})"
+        raise NotConvertible(f"a {type(x).__qualname__} that the call has made outlives it")
+
+    def _tensor(self, x):
+        recording = self.recording
+        if x.requires_grad:
+            raise NotConvertible("a tensor that asks for gradients is made in the call")
+        history = _eager.history(x)
+        if history is not None and history is not recording.tape and history.leaves():
+            raise NotConvertible("what was recorded in the call is differentiated after it")
+        for entry in recording.inputs:
+            if x.shares_memory(entry.copy):
+                raise NotConvertible(f"a view of {entry.what} outlives the call")
+        for other, code in self._results:
+            if x is other:
+                return code
+            if x.shares_memory(other):
+                raise NotConvertible("two tensors that outlive the call share memory")
+        if recording.tape.is_active(x):
+            code = f"outs[{recording.output(x)}]"
+            if any(code == other for _, other in self._results):  # another tensor of the same value
+                code = f"{self.residual.constant(_eager.copy)}({code})"
+        else:
+            code = f"{self.residual.constant(_eager.copy)}({self.residual.constant(recording.quietly(lambda: _eager.copy(x)))})"
+        code = self.residual.let(code, 1, "n")
+        self._results.append((x, code))
+        return code
+
+    # ---- what was changed
+
+    def collect(self):
+        recording = self.recording
+        self._written_tensors([entry for entry in recording.inputs if recording.tape.read(entry.copy) != entry.number])
+        for entry in recording.inputs:
+            if entry.copy.requires_grad:
+                self._gradient(entry)
+        for container, kind, key in recording._written.values():
+            self._place(container, kind, key)
+        for x, elements in recording._admitted.values():
+            self._elements(x, elements)
+        for x, count in recording._tails.values():
+            self._do(f"{self.code_of(x)}.extend([{', '.join(map(self.code_of, x[count:]))}])")
+
+    def _do(self, code):
+        self.residual.effects.append(code)
+
+    def _written_tensors(self, written):
+        """What is written shares memory with nothing else that the call reads, so that the order of writes does not matter."""
+        others = [entry for entry in self.recording.inputs if entry not in written]
+        if not written:
+            return
+        own, read = ({_eager.memory(entry.tensor) for entry in entries} for entries in (written, others))
+        if len(own) < len(written) or own & read:
+            raise NotConvertible("a tensor is written whose memory is another one's, too")
+        memory = self.residual.constant(_eager.memory)
+        own, read = ("{" + ", ".join(f"{memory}({entry.code})" for entry in entries) + "}" for entries in (written, others))
+        apart = f" and {own}.isdisjoint({read})" if others else ""
+        self.recording.assume(f"len({own}) == {len(written)}{apart}", "constant", "tensors that are written share no memory")
+        for entry in written:
+            self._do(f"{entry.code}[...] = outs[{self.recording.output(entry.copy)}]")
+
+    def _gradient(self, entry):
+        recording = self.recording
+        first, last = recording._first_gradients.get(id(entry.copy)), entry.copy.grad
+        use = recording._gradient_uses.get(id(entry.copy))
+        changed = last is not None if first is None else last is None or not last.shares_memory(first.copy)
+        if use == "read":
+            if first is None:
+                recording.assume(f"{entry.code}.grad is None", "attribute's type", f"{entry.what}.grad is None")
+            else:
+                shape = self.residual.constant(first.copy.shape)
+                recording.assume(f"{entry.code}.grad is not None and {entry.code}.grad.shape == {shape}", "attribute's type", f"{entry.what}.grad is a tensor")
+        if use and (changed or use == "written"):
+            if last is None:
+                self._do(f"{entry.code}.grad = None")
+            elif changed:
+                self._do(f"{entry.code}.grad = {self.code_of(last)}")
+
+    def _place(self, container, kind, key):
+        owner = self.code_of(container)
+        if kind == "cell":
+            self._do(f"{owner}.cell_contents = {self.code_of(container.cell_contents)}")
+            return
+        if kind == "global":
+            now, place, remove = container.get(key, MISSING), f"{owner}[{key!r}]", f"{owner}.pop({key!r}, None)"
+        else:
+            now, place, remove = getattr(container, key, MISSING), f"{owner}.{key}", f"{self.residual.constant(_removed)}({owner}, {key!r})"
+        self._do(remove if now is MISSING else f"{place} = {self.code_of(now)}")
+
+    def _elements(self, x, before):
+        owner = self.code_of(x)
+        if type(x) is list:
+            if len(x) != len(before) or any(a is not b for a, b in zip(x, before)):
+                self._do(f"{owner}[:] = [{', '.join(map(self.code_of, x))}]")
+            return
+        same_order = list(x)[: len(before)] == list(before)
+        if not same_order:
+            self._do(f"{owner}.clear()")
+        for key, value in x.items():
+            if not same_order or key not in before or before[key] is not value:
+                self._do(f"{owner}[{self.code_of(key)}] = {self.code_of(value)}")
+
+    # ---- all together
+
+    def entry(self, result):
+        """The residual's function, and the text of its graph (None where there is none)."""
+        recording, residual = self.recording, self.residual
+        result = self.code_of(result)
+        self.collect()
+        if len(recording._mutable) > 1:
+            ids = ", ".join(f"id({code})" for code in recording._mutable)
+            recording.assume(f"len({{{ids}}}) == {len(recording._mutable)}", "constant", "what the call reads are distinct objects")
+        if not recording._graph_outputs:
+            return residual.compiled([], None, None, result), None
+        text, arrays, kinds = recording.tape.program(recording._graph_outputs)
+        codes = []
+        for array in arrays:
+            entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)
+            codes.append(entry.code if entry else residual.constant(array))
+        return residual.compiled(codes, program_of(text), kinds, result), text
+
+
+def _instance(kind, attributes):
+    made = object.__new__(kind)
+    made.__dict__.update(attributes)
+    return made
+
+
+def _removed(x, name):
+    if hasattr(x, name):
+        delattr(x, name)

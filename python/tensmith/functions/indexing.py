@@ -1,0 +1,34 @@
+"""Elements at places that a tensor tells, which differ from call to call: gathers of the graph, with the assumption that the places are there."""
+
+from .. import numpy as tnp
+from ..numpy.dtypes import SIGNED, Tensor
+from ..recorded.operators import operator
+from .scalars import NotConvertible
+
+
+def item(calls, x, key):
+    """x[key], of which one tensor of integers differs."""
+    key = key if isinstance(key, tuple) else (key,)
+    places = [i for i, each in enumerate(key) if isinstance(each, Tensor)]
+    if len(places) != 1 or any(each != slice(None) for i, each in enumerate(key) if i not in places) or key[places[0]].dtype not in SIGNED:
+        raise NotConvertible("tensors that differ from call to call are an index; one of integers beside full slices has a conversion")
+    axis, indices = places[0], key[places[0]]
+    shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+    (result,) = operator("gather", [x, _present(calls, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
+    return result
+
+
+def take_along_axis(calls, x, indices, /, *, axis=-1):
+    axis %= x.ndim
+    shape = tnp.broadcast_shapes(x.shape[:axis] + (1,) + x.shape[axis + 1 :], indices.shape[:axis] + (1,) + indices.shape[axis + 1 :])
+    x = tnp.broadcast_to(x, shape[:axis] + (x.shape[axis],) + shape[axis + 1 :])
+    indices = tnp.broadcast_to(indices, shape[:axis] + (indices.shape[axis],) + shape[axis + 1 :])
+    (result,) = operator("gather_elements", [x, _present(calls, indices, x.shape[axis])], [(x.dtype, list(indices.shape))], axis=axis)
+    return result
+
+
+def _present(calls, indices, count):
+    """The places counted from the begin."""
+    if not calls.truth(tnp.all((indices >= -count) & (indices < count))):
+        raise IndexError("an index is out of range")
+    return tnp.astype(tnp.where(indices < 0, indices + count, indices), tnp.int64)

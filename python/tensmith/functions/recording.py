@@ -1,0 +1,328 @@
+"""One call of a program, recorded: what it reads of the world by which path, what it writes, and what it does to tensors.
+
+The call is a dry run. It works on the program's own objects, lists and dicts, but with copies of the tensors that it reads, which a tape
+watches, and with Traced for numbers that are known to differ. At the end everything is put back as it was (`undo`), and the residual's code
+does what the call did. An object is known by the path of its first read; one that the call has made has no path, and nothing needs to be known of it.
+
+Invariant: whatever the call's course depends on is an assumption of the residual, or an input of its graph.
+"""
+
+import collections
+import math
+import types
+
+from .. import _eager
+from ..numpy import dtypes
+from ..numpy.dtypes import Tensor
+from .residual import Assumption, Residual
+from .scalars import TYPES_VARY, NotConvertible, Traced, is_number, plain
+
+MISSING = object()
+_CONSTANTS = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...), type(NotImplemented), dtypes.DType)
+_IDENTITIES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType, types.WrapperDescriptorType,
+               type(_eager.copy), property, staticmethod, classmethod)  # fmt: skip
+_BUILT_IN = (list, dict, tuple, str, int, float, set, frozenset, bytes, type, types.ModuleType, BaseException)
+_LONGEST = 4096
+Input = collections.namedtuple("Input", "code tensor watched copy number what")
+
+
+def is_program(x):
+    """A compiled program of the library, or a converted function, none of which ever becomes another."""
+    return type(x).__module__.startswith("tensmith.") and type(x).__name__ in ("Program", "_Update", "Function")
+
+
+def is_plain_class(cls):
+    """Of the program: its objects are what their `__dict__` holds."""
+    is_made_by_python = bool(cls.__flags__ & (1 << 9)) and cls.__dictoffset__ != 0
+    return is_made_by_python and cls.__getattribute__ is object.__getattribute__ and not issubclass(cls, _BUILT_IN)
+
+
+def equal_floats(a, b):
+    return a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
+
+
+class Recording:
+    def __init__(self, relaxed):
+        self.relaxed = relaxed  # paths of numbers that differ from call to call
+        self.residual = Residual()
+        self.tape = _eager.tape(True)
+        self.line = None
+        self._known = {}  # id of an object -> (object, code, what it is called)
+        self._cells = {}  # (id of an object, kind, key) -> what was read there
+        self._written = {}  # the same -> (object, kind, key)
+        self._snapshots = {}  # id of a list, dict, object or cell -> how it is put back
+        self._admitted = {}  # id of a list or dict -> its elements as they were read
+        self._tails = {}  # id of a list that was only appended to -> (list, length before)
+        self._mutable = []  # codes of objects that must stay distinct
+        self.inputs, self._by_tensor = [], {}
+        self._graph_outputs, self._output_places = [], {}
+        self._gradient_uses = {}  # id of a tensor's copy -> whether its gradient was first "read" or "written"
+        self._first_gradients = {}
+        self._scalars_read = {}
+        self._kept = []
+
+    # ---- assumptions
+
+    def assume(self, condition, kind, what, relaxes=None, stage=0):
+        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes), stage)
+
+    def pin(self, x, kind="constant"):
+        """The number, which every call must have from now on."""
+        if not isinstance(x, Traced):
+            return x
+        k = self.residual.constant(x.value)
+        self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", stage=x.stage)
+        return x.value
+
+    def pure(self, function, arguments):
+        """A function of numbers, of which some are traced."""
+        value = function(*map(plain, arguments))
+        stage = max(x.stage for x in arguments if isinstance(x, Traced))
+        codes = [x.code if isinstance(x, Traced) else self.residual.constant(x) for x in arguments]
+        name = self.residual.let(f"{self.residual.constant(function)}({', '.join(codes)})", stage)
+        if type(value) not in (int, float):
+            return self.pin(Traced(value, name, stage), "branch")
+        if function in TYPES_VARY:
+            self.assume(f"type({name}) is {type(value).__name__}", "type", f"a result is {type(value).__name__}", stage=stage)
+        return Traced(value, name, stage)
+
+    # ---- what is read
+
+    def known(self, x):
+        found = self._known.get(id(x))
+        return found if found and found[0] is x else None
+
+    def is_outside(self, x):
+        return self.known(x) is not None
+
+    def know(self, x, code, what):
+        self._known[id(x)] = (x, code, what)
+
+    def root(self, x, what):
+        """An object that all calls share."""
+        if not self.known(x):
+            self.know(x, self.residual.constant(x), what)
+        return x
+
+    def read(self, container, kind, key, value, code, what, of="constant"):
+        """What stands in a place of an object, as the call has it; `value`: what stands there now."""
+        cell = (id(container), kind, key)
+        if not self.is_outside(container) or cell in self._written:
+            return value
+        if cell not in self._cells:
+            self._cells[cell] = self.admit(self.residual.let(code, letter="v"), value, what, of)
+            if type(value) in (int, float):
+                self._scalars_read[cell] = what
+        return self._cells[cell]
+
+    def admit(self, code, value, what, of="constant"):
+        """A value that `code` gives in any call, with the assumptions of what it is."""
+        kind = type(value)
+        of_type = "attribute's type" if of == "attribute" else "type"
+        if isinstance(value, Tensor):
+            return self._tensor(code, value, what, of_type)
+        if kind in (int, float) and what in self.relaxed:
+            self.assume(f"type({code}) is {kind.__name__}", of_type, f"{what} is {kind.__name__}")
+            return Traced(value, code, 0)
+        if isinstance(value, _CONSTANTS):
+            k = self.residual.constant(value)
+            if kind in (type(None), bool, type(...), type(NotImplemented)):
+                condition = f"{code} is {k}"
+            elif kind is float and value == 0:
+                condition = f"type({code}) is float and {self.residual.constant(equal_floats)}({code}, {k})"
+            else:
+                condition = f"type({code}) is {self.residual.constant(kind)} and {code} == {k}"
+            relaxes = what if kind in (int, float) else None
+            name = "global" if of == "global" else "constant"
+            self.assume(condition, name, f"{what} is {value!r}", relaxes)
+            return value
+        if isinstance(value, _IDENTITIES) or is_program(value):
+            self.assume(f"{code} is {self.residual.constant(value)}", "callee" if callable(value) else "global", f"{what} is {getattr(value, '__name__', value)}")
+            self.know(value, self.residual.constant(value), what)
+            return value
+        if kind is types.MethodType:
+            self.assume(f"type({code}) is {self.residual.constant(kind)} and {code}.__func__ is {self.residual.constant(value.__func__)}", "callee", f"{what} is {value.__func__.__qualname__}")
+            self.root(value.__func__, what)
+            return types.MethodType(value.__func__, self.admit(self.residual.let(f"{code}.__self__"), value.__self__, what + ".__self__"))
+        k = self.residual.constant(kind)
+        if isinstance(value, tuple):
+            self.assume(f"type({code}) is {k} and len({code}) == {len(value)}", of_type, f"{what} is a tuple of {len(value)}")
+            parts = [self.admit(self.residual.let(f"{code}[{i}]"), each, f"{what}[{i}]", of) for i, each in enumerate(value)]
+            return kind(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if kind not in (list, dict, types.CellType) and not is_plain_class(kind):
+            raise NotConvertible(f"{what} is a {kind.__module__}.{kind.__qualname__}, of which it isn't known what it depends on")
+        self.assume(f"type({code}) is {k}", of_type, f"{what} is {kind.__name__}")
+        if known := self.known(value):
+            self.assume(f"{code} is {known[1]}", "constant", f"{what} is {known[2]}")
+        else:
+            self.know(value, code, what)
+            self._mutable.append(code)
+        return value
+
+    def _tensor(self, code, tensor, what, of_type):
+        if found := self._by_tensor.get(id(tensor)):
+            self.assume(f"{code} is {found.code}", "constant", f"{what} is {found.what}")
+            return found.copy
+        if tensor.dtype in dtypes.COMPLEX_FLOATING:
+            raise NotConvertible(f"{what} is complex")
+        like = self.residual.constant(_eager.broadcast_to(_eager.full([], 0, tensor.dtype), list(tensor.shape)))
+        k, s = (self.residual.constant(x) for x in (_eager.has_type_of, _eager.has_shape_of))
+        self.assume(f"{k}({code}, {like}, {tensor.requires_grad})", of_type, f"{what} is a tensor of {tensor.dtype}")
+        self.assume(f"{s}({code}, {like})", "shape", f"{what} has the shape {tensor.shape}")
+        self._mutable.append(code)
+        entry = self.fed(code, tensor, what)
+        self._by_tensor[id(tensor)] = entry
+        if tensor.requires_grad and tensor.grad is not None:
+            gradient = self.fed(f"{code}.grad", tensor.grad, what + ".grad")
+            self._first_gradients[id(entry.copy)] = gradient
+            entry.copy.grad = gradient.copy
+        return entry.copy
+
+    def fed(self, code, tensor, what):
+        """An input of the graph: what `code` gives before each run. The program works on a copy of what the tape watches."""
+        watched = _eager.copy(tensor)
+        if tensor.requires_grad:
+            watched.requires_grad = True
+        number = self.tape.watch(watched, True)
+        copy = _eager.copy(watched)
+        if tensor.requires_grad:
+            copy.requires_grad = True
+        entry = Input(code, tensor, watched, copy, number, what)
+        self.inputs.append(entry)
+        self.know(copy, code, what)
+        return entry
+
+    def made(self, code, tensor):
+        """A tensor that is computed before the graph runs."""
+        return self.fed(self.residual.let(code, letter="r"), tensor, "a tensor of numbers").copy
+
+    def is_active(self, x):
+        return self.tape.is_active(x) or x.requires_grad
+
+    # ---- lists and dicts: taken in as a whole, then worked on as they are
+
+    def touch(self, x):
+        """A list or dict that the call has not made: its elements are read."""
+        known = self.known(x)
+        if known is None or id(x) in self._admitted or type(x) not in (list, dict):
+            return x
+        _, code, what = known
+        if len(x) > _LONGEST:
+            raise NotConvertible(f"{what} has {len(x)} elements")
+        if type(x) is list:
+            count = self._tails.pop(id(x), (x, len(x)))[1]
+            self.assume(f"len({code}) == {count}", "trip count", f"{what} has {count} elements")
+            self._keep(x, x[:count])
+            parts = [self.admit(self.residual.let(f"{code}[{i}]", letter="v"), x[i], f"{what}[{i}]") for i in range(count)]
+            x[:count] = parts
+            self._admitted[id(x)] = (x, list(parts))
+        else:
+            keys = list(x)
+            if not all(isinstance(key, (str, int, float, bool, tuple, type(None))) for key in keys):
+                raise NotConvertible(f"{what} has keys that aren't numbers or texts")
+            self.assume(f"list({code}) == {self.residual.constant(keys)}", "trip count", f"{what} has the keys {keys}")
+            self._keep(x, dict(x))
+            for key in keys:
+                x[key] = self.admit(self.residual.let(f"{code}[{self.residual.constant(key)}]", letter="v"), x[key], f"{what}[{key!r}]")
+            self._admitted[id(x)] = (x, dict(x))
+        return x
+
+    def append(self, x, values):
+        """To a list whose elements and length may be anything."""
+        if self.known(x) and id(x) not in self._admitted and id(x) not in self._tails:
+            self._tails[id(x)] = (x, len(x))
+            self._keep(x, list(x))
+        x.extend(values)
+
+    def _keep(self, x, snapshot):
+        self._snapshots.setdefault(id(x), (x, snapshot))
+
+    # ---- what is written
+
+    def write(self, container, kind, key, write):
+        """`write()` changes a place of an object."""
+        if self.is_outside(container):
+            self._written.setdefault((id(container), kind, key), (container, kind, key))
+            if kind == "cell":
+                self._keep(container, container.cell_contents)
+            elif kind == "global":
+                self._keep(container, dict(container))
+            else:
+                if "__setattr__" in type(container).__dict__ or any(hasattr(c, "__slots__") for c in type(container).__mro__ if c is not object):
+                    from ..nn.module import Module
+
+                    if type(container).__setattr__ is not Module.__setattr__:
+                        raise NotConvertible(f"{type(container).__name__} has its own way to set attributes")
+                own = vars(container)
+                self._keep(container, dict(own))
+                for table in ("_parameters", "_buffers", "_modules"):
+                    if type(own.get(table)) is dict:
+                        self._keep(own[table], dict(own[table]))
+        write()
+
+    def gradient_used(self, tensor, how):
+        self._gradient_uses.setdefault(id(tensor), how)
+
+    def gradients_used(self):
+        """By a call of `backward`, which adds to what is there."""
+        for entry in self.inputs:
+            if entry.copy.requires_grad:
+                self.gradient_used(entry.copy, "read")
+
+    # ---- the end
+
+    def changed_numbers(self):
+        """Paths of numbers that the call has changed: so they will differ in the next one."""
+        changed = set()
+        for cell, what in self._scalars_read.items():
+            if cell in self._written:
+                container, kind, key = self._written[cell]
+                now = container.cell_contents if kind == "cell" else container.get(key) if kind == "global" else getattr(container, key, None)
+                if now is not self._cells[cell] and is_number(now):
+                    changed.add(what)
+        for x, before in self._admitted.values():
+            for key, value in before.items() if isinstance(x, dict) else enumerate(before):
+                now = x.get(key) if isinstance(x, dict) else x[key] if key < len(x) else None
+                if type(value) in (int, float) and is_number(now) and now is not value:
+                    changed.add(f"{self.known(x)[2]}[{key!r}]")
+        return changed
+
+    def undo(self):
+        for x, before in self._snapshots.values():
+            if isinstance(x, list):
+                x[:] = before
+            elif isinstance(x, dict):
+                if x.keys() != before.keys() or any(x[key] is not before[key] for key in before):
+                    x.clear()
+                    x.update(before)
+            elif isinstance(x, types.CellType):
+                x.cell_contents = before
+            else:
+                own = vars(x)
+                own.clear()
+                own.update(before)
+
+    def output(self, tensor):
+        """The number of a value among the graph's outputs."""
+        number = self.tape.read(tensor)
+        if number not in self._output_places:
+            self._output_places[number] = len(self._graph_outputs)
+            self._graph_outputs.append(number)
+        return self._output_places[number]
+
+    def scalar_of(self, tensor, convert):
+        """A number that the program reads from a tensor."""
+        value = convert(self.quietly(lambda: tensor.item()))
+        name = self.residual.let(f"{self.residual.constant(convert)}(outs[{self.output(tensor)}].item())", 1, "p")
+        return Traced(value, name, 1)
+
+    def quietly(self, do):
+        """Elements of the recorded call, which nothing is to depend on without an assumption."""
+        tapes = [tape for tape in _eager.recording()]
+        for tape in reversed(tapes):
+            tape.end()
+        try:
+            return do()
+        finally:
+            for tape in tapes:
+                tape.begin()

@@ -1,0 +1,159 @@
+"""Programs that break one assumption each, by kind: setup gives the state; `change` breaks what the calls before have seen."""
+
+import tensmith as ts
+import tensmith.numpy as tnp
+
+SCALE = 2
+
+
+class Plain:
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+class Double:
+    def of(self, x):
+        return x * 2
+
+
+class Triple:
+    def of(self, x):
+        return x * 3
+
+
+def double(x):
+    return x * 2
+
+
+def triple(x):
+    return x * 3
+
+
+def by_branch(s, x):
+    s.count += 1
+    s.state = s.state + x
+    if tnp.sum(s.state) > 100:
+        return s.state * 2
+    return s.state
+
+
+def by_trip_count(s, x):
+    s.count += 1
+    for each in s.items:
+        x = x + each
+    return x
+
+
+def by_type(s, x):
+    s.count += 1
+    return x * s.k + (1 if isinstance(s.k, int) else 2)
+
+
+def by_type_within(s, x):
+    s.numbers[0] += 1
+    return x * s.numbers[0] + (1 if isinstance(s.numbers[0], int) else 2)
+
+
+def by_shape(s, x):
+    s.count += 1
+    return x + s.other, s.other.shape[0]
+
+
+def by_constant(s, x):
+    s.count += 1
+    return x * 2 if s.mode == "twice" else x
+
+
+def by_attribute(s, x):
+    s.count += 1
+    return s.layer.of(x)
+
+
+def by_callee(s, x):
+    s.count += 1
+    return s.function(x)
+
+
+def by_global(s, x):
+    s.count += 1
+    return x if SCALE == 2 else x * SCALE
+
+
+def set_global(value):
+    global SCALE
+    SCALE = value
+
+
+def ones():
+    return tnp.ones(3)
+
+
+CASES = {
+    "branch": (by_branch, lambda: Plain(count=0, state=ones()), lambda s: setattr(s, "state", ones() * 100)),
+    "trip count": (by_trip_count, lambda: Plain(count=0, items=[ones(), ones()]), lambda s: s.items.append(ones())),
+    "type": (by_type_within, lambda: Plain(count=0, numbers=[1]), lambda s: s.numbers.__setitem__(0, 2.0)),
+    "shape": (by_shape, lambda: Plain(count=0, other=ones()), lambda s: setattr(s, "other", tnp.ones(1))),
+    "constant": (by_constant, lambda: Plain(count=0, mode="twice"), lambda s: setattr(s, "mode", "once")),
+    "attribute's type": (by_attribute, lambda: Plain(count=0, layer=Double()), lambda s: setattr(s, "layer", Triple())),
+    "callee": (by_callee, lambda: Plain(count=0, function=double), lambda s: setattr(s, "function", triple)),
+    "global": (by_global, lambda: Plain(count=0), lambda s: set_global(3)),
+}
+
+
+def opened(x):
+    with open("/dev/null") as file:
+        return x, file.name
+
+
+def alternating(s, x):
+    s.count += 1
+    if tnp.sum(x) > 0:
+        s.state = s.state + x
+    else:
+        s.state = s.state * 0.5
+    return s.state
+
+
+def looked_up(table, labels):
+    return table[labels]
+
+
+def trained(model, optimiser, x, y):
+    optimiser.zero_grad()
+    with ts.record():
+        loss = ts.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimiser.step()
+    return loss
+
+
+def own_gradient(s, x):
+    value, slope = ts.value_and_grad(lambda w: tnp.sum(tnp.sin(w * x) * s.scale))(s.w)
+    s.w -= 0.1 * slope
+    return value
+
+
+def depth_of(tree, x):
+    if isinstance(tree, tuple):
+        return depth_of(tree[0], x) + depth_of(tree[1], x) * 2
+    return x * tree
+
+
+def saved(model, path, x):
+    model.save(path)
+    return model(x)
+
+
+def inner(x):
+    return x * 2
+
+
+inner_function = ts.function(inner)
+
+
+def by_function(s, x):
+    return inner_function(x) + s.count
+
+
+def by_name(function, x):
+    return x * 2 if getattr(function, "mark", 0) else x

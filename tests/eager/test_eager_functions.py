@@ -1,0 +1,216 @@
+"""`ts.function`: converted calls do what the program does, and each kind of assumption is needed, relaxed, and kept from thrashing.
+
+Graphs are evaluated here, not compiled; compiled ones are held against the same programs by `bench/functions`.
+"""
+
+import pathlib
+import re
+import runpy
+
+import numpy
+import pytest
+
+tnp = pytest.importorskip("tensmith.numpy")
+import random_functions  # noqa: E402
+import speculated  # noqa: E402
+from random_functions import described  # noqa: E402
+
+import tensmith as ts  # noqa: E402
+from tensmith import nn, optim  # noqa: E402
+from tensmith.functions import residual  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def evaluated(monkeypatch):
+    monkeypatch.setenv("TENSMITH_EAGER_KERNELS", "off")
+
+
+def tensor(*shape, seed=0):
+    return tnp.asarray(numpy.random.RandomState(seed).randn(*shape).astype("float32"))
+
+
+@pytest.mark.parametrize("seed", range(0, 24))
+def test_random_programs_do_the_same(seed):
+    random_functions.compare(seed)
+
+
+def test_random_programs_are_converted():
+    """Programs that always ran imperatively would agree as well."""
+    counts = [random_functions.compare(seed).statistics() for seed in range(3)]
+    assert sum(each["converted"] for each in counts) >= 8
+
+
+# ---- assumptions
+
+
+def broken(kind):
+    """What a converted function and the program do where the assumption is broken in the middle."""
+    program, setup, change = speculated.CASES[kind]
+    results = []
+    for function in (ts.function(program), program):
+        speculated.set_global(2)
+        s, told = setup(), []
+        for number in range(10):
+            if number == 5:
+                change(s)
+            told.append(described([function(s, speculated.ones()), s.__dict__ if kind != "callee" else s.count]))
+        results.append((function, told))
+    speculated.set_global(2)
+    (function, found), (_, expected) = results
+    return function.statistics(), found, expected
+
+
+@pytest.mark.parametrize("kind", residual.KINDS)
+def test_a_broken_assumption_falls_back_once(kind):
+    counts, found, expected = broken(kind)
+    assert found == expected
+    assert counts["imperative"] == 2, "the first call, and the one whose assumption failed"
+    assert counts["failed_guards"] <= 2 and counts["conversions"] <= 3
+
+
+@pytest.mark.parametrize("kind", residual.KINDS)
+def test_each_kind_of_assumption_is_needed(kind, monkeypatch):
+    monkeypatch.setattr(residual, "unguarded", {kind})
+    try:
+        _, found, expected = broken(kind)
+    except Exception:
+        return
+    finally:
+        speculated.set_global(2)
+    assert found != expected
+
+
+@pytest.mark.parametrize("kind", residual.KINDS)
+def test_alternations_do_not_thrash(kind):
+    program, setup, change = speculated.CASES[kind]
+    function = ts.function(program)
+    speculated.set_global(2)
+    kept, other = setup(), setup()
+    change(other)
+    for number in range(200):
+        speculated.set_global(3 if kind == "global" and number % 2 else 2)
+        function(other if number % 2 else kept, speculated.ones())
+    speculated.set_global(2)
+    counts = function.statistics()
+    assert counts["compilations"] <= 4 and counts["conversions"] <= 4
+    assert counts["converted"] >= 194
+
+
+def test_numbers_that_differ_are_inputs():
+    function = ts.function(speculated.by_type)
+    s = speculated.Plain(count=0, k=1)
+    for k in range(50):
+        s.k = k
+        assert function(s, speculated.ones()).tolist() == [k + 1.0] * 3
+    assert function.statistics()["conversions"] == 2 and s.count == 50
+
+
+def test_branches_of_data_take_both_ways():
+    function = ts.function(speculated.alternating)
+    ours, theirs = (speculated.Plain(count=0, state=speculated.ones()) for _ in range(2))
+    for number in range(40):
+        x = speculated.ones() * (-1 if number % 3 else 1)
+        assert function(ours, x).tolist() == speculated.alternating(theirs, x).tolist()
+    assert function.statistics()["imperative"] <= 2 and ours.count == 40
+
+
+# ---- training
+
+
+def test_the_page_runs(tmp_path):
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "functions.md").read_text()
+    program = tmp_path / "page.py"
+    program.write_text("".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)))
+    names = runpy.run_path(str(program))
+    assert {key: names["step"].statistics()[key] for key in ("calls", "imperative", "converted")} == {"calls": 5, "imperative": 1, "converted": 4}
+
+
+def trainings(make, steps):
+    results = []
+    for step in (ts.function(speculated.trained), speculated.trained):
+        nn.manual_seed(3)
+        model = make()
+        optimiser = optim.Adam(model.parameters(), lr=0.01)
+        losses = [float(step(model, optimiser, tensor(6, 5, seed=i), tnp.asarray([0, 1, 2, 0, 1, 2]))) for i in range(steps)]
+        results.append((step, losses, {name: value.numpy().copy() for name, value in model.state_dict().items()}, optimiser))
+    return results
+
+
+def test_training_with_dropout_and_running_statistics():
+    (function, losses, state, optimiser), (_, expected, expected_state, _) = trainings(
+        lambda: nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3)), 8)  # fmt: skip
+    assert numpy.allclose(losses, expected, 1e-5)
+    for name, value in expected_state.items():
+        assert numpy.allclose(state[name], value, 1e-4, 1e-5), name
+    assert function.statistics()["converted"] >= 6 and function.statistics()["compilations"] == 1
+    assert all(each["step"] == 8 for each in optimiser.state.values())
+
+
+def test_gradients_of_functions():
+    function = ts.function(speculated.own_gradient)
+    ours, theirs = (speculated.Plain(scale=2.0, w=tensor(4)) for _ in range(2))
+    for i in range(5):
+        ours.scale = theirs.scale = 2.0 + i
+        assert numpy.allclose(float(function(ours, tensor(4, seed=i))), float(speculated.own_gradient(theirs, tensor(4, seed=i))))
+    assert numpy.allclose(ours.w.numpy(), theirs.w.numpy())
+    assert function.statistics()["converted"] >= 2
+
+
+def test_a_call_within_a_recording_is_recorded():
+    function = ts.function(speculated.double)
+    for _ in range(3):
+        assert ts.grad(lambda x: tnp.sum(function(x)))(tnp.ones(2)).tolist() == [2.0, 2.0]
+
+
+# ---- indices, trees, what has no conversion
+
+
+def test_labels_that_differ_are_looked_up():
+    function, table = ts.function(speculated.looked_up), tensor(4, 2)
+    for labels in ([0, 1], [3, -1], [2, 2], [1, 0]):
+        labels = tnp.asarray(labels)
+        assert function(table, labels).tolist() == table[labels].tolist()
+    with pytest.raises(IndexError):
+        function(table, tnp.asarray([0, 4]))
+    assert function.statistics()["converted"] == 3
+
+
+def test_recursion_over_trees_is_unrolled_for_each_tree():
+    function = ts.function(speculated.depth_of)
+    for tree in [((1, 2), 3), ((4, 5), 6), ((1, 2), 3), (1, (2, 3)), (1, (2, 3)), (1, (2, 3))]:
+        assert function(tree, speculated.ones()).tolist() == speculated.depth_of(tree, speculated.ones()).tolist()
+    assert function.statistics()["converted"] >= 2
+
+
+def test_what_has_no_conversion_says_so():
+    function = ts.function(speculated.opened)
+    for _ in range(6):
+        assert function(1.0) == (1.0, "/dev/null")
+    assert function.statistics()["imperative"] == 6
+    assert "open" in function.explain() and "line " in function.explain()
+
+
+def test_files_are_written_in_every_call(tmp_path):
+    function, model = ts.function(speculated.saved), nn.Linear(2, 2)
+    for number in range(4):
+        function(model, tmp_path / f"{number}.safetensors", tensor(1, 2))
+    assert len(list(tmp_path.iterdir())) == 4 and function.statistics()["converted"] == 0
+
+
+def test_another_converted_function_is_another_callee(monkeypatch):
+    function, s = ts.function(speculated.by_function), speculated.Plain(count=1)
+    found = [function(s, tnp.ones(1)).item() for _ in range(3)]
+    monkeypatch.setattr(speculated, "inner_function", ts.function(speculated.triple))
+    assert [*found, *(function(s, tnp.ones(1)).item() for _ in range(3))] == [3, 3, 3, 4, 4, 4]
+    assert function.statistics()["converted"] == 4
+
+
+def test_marks_on_functions_are_not_assumed():
+    def marked():
+        pass
+
+    function, found = ts.function(speculated.by_name), []
+    for number in range(4):
+        marked.mark = number % 2
+        found.append(function(marked, tnp.ones(1)).item())
+    assert found == [1, 2, 1, 2]
