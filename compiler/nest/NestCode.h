@@ -84,7 +84,14 @@ private:
   mlir::Value offsetOf(const Tensor &tensor, mlir::ValueRange indices);
   /// Of each lane, where it is a vector.
   mlir::Value lane(mlir::Value value, int64_t lane);
-  mlir::Value inRange(const Tensor &tensor, size_t dim, mlir::Value index);
+  /// Of a gather's index: whether it is inside, which is reported where `counts` holds (null:
+  /// everywhere).
+  mlir::Value inRange(const Expression *load, const Tensor &tensor, size_t dim, mlir::Value index,
+                      mlir::Value counts);
+  /// One element of the load, from indices of its own.
+  mlir::Value loadChecked(const Expression &e, mlir::ValueRange indices, mlir::Value counts);
+  std::optional<mlir::Value> loadRun(const Expression &e, size_t rank, Point &point,
+                                     mlir::Value mask);
   mlir::Type element(DataType type);
   int64_t lanes() const { return lanes_ ? lanes_->count : 1; }
 
