@@ -153,9 +153,9 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
   const Template *chosen = matchedTemplate(kernel, machine);
   if (!chosen)
     return unsupported("its region is none for the template '" + kernel.getKind().str() + "'");
-  auto emitted =
-      chosen->parts ? emitParts(kernel, *chosen, machine, asked)
-                    : emitWhole(kernel, static_cast<const WholeTemplate &>(*chosen), machine, asked);
+  auto emitted = chosen->parts ? emitParts(kernel, *chosen, machine, asked)
+                               : emitWhole(kernel, static_cast<const WholeTemplate &>(*chosen),
+                                           machine, asked);
   if (!emitted.ok())
     return emitted;
   emitted->work = workOf(kernel);

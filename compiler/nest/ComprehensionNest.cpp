@@ -112,7 +112,7 @@ public:
 private:
   ComprehensionValue::Scope scope() {
     return {iterators_, tensors_, [this](const CExpr &expr) { return affine(expr); },
-            [this](const std::string &name) { return *made_.nest.tensor(name); }};
+            [this](const std::string &name) -> const Tensor & { return *made_.nest.tensor(name); }};
   }
 
   /// An identifier that nothing else has.
@@ -151,8 +151,7 @@ private:
     }
     for (BlockArgument argument : op_->getBlock()->getArguments()) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
-      DataType element =
-          type ? graph::dataType(type.getElementType()) : DataType::Undefined;
+      DataType element = type ? graph::dataType(type.getElementType()) : DataType::Undefined;
       if (element == DataType::Undefined) {
         refusal_ = "an operand is no tensor of numbers";
         return;
@@ -231,8 +230,7 @@ private:
         refusal_ = "what it requires of sizes is not affine in them";
         return domain;
       }
-      if (!(*b - *a).isConstant())
-        domain.push_back(each.isEqual ? equal(*a, *b) : atLeast(*b, *a));
+      domain.push_back(each.isEqual ? equal(*a, *b) : atLeast(*b, *a));
     }
     return domain;
   }

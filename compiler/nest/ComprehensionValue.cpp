@@ -86,16 +86,15 @@ Expr ComprehensionValue::binary(const CExpr &expr, const Expr &active) {
     return b;
   bool isWhole = isInteger(a->type);
   static const std::map<std::string, Operation> names = {
-      {"+", Add},      {"-", Subtract}, {"*", Multiply}, {"min", Minimum},   {"max", Maximum},
-      {"==", Equal},   {"!=", NotEqual}, {"<", Less},    {"<=", LessEqual},  {"&&", And},
-      {"||", Or},      {"%", FloorRemainder}};
+      {"+", Add},        {"-", Subtract}, {"*", Multiply},  {"min", Minimum},
+      {"max", Maximum},  {"==", Equal},   {"!=", NotEqual}, {"<", Less},
+      {"<=", LessEqual}, {"&&", And},     {"||", Or},       {"%", FloorRemainder}};
   if (sign == "/")
     return apply(isWhole ? FloorDivide : Divide, {a, b});
   if (sign == ">" || sign == ">=")
     return apply(sign == ">" ? Less : LessEqual, {b, a});
   auto found = names.find(sign);
-  return found == names.end() ? refuse("'" + sign + "' has no code")
-                              : apply(found->second, {a, b});
+  return found == names.end() ? refuse("'" + sign + "' has no code") : apply(found->second, {a, b});
 }
 
 Expr ComprehensionValue::function(const CExpr &expr, const Expr &active) {
@@ -160,8 +159,8 @@ Expr ComprehensionValue::whole(const CExpr &expr, const Expr &active) {
     return number(DataType::I64, double(expr.integer), expr.integer);
   using enum Operation;
   static const std::map<std::string, Operation> names = {
-      {"+", Add},         {"-", Subtract},       {"*", Multiply}, {"/", FloorDivide},
-      {"%", FloorRemainder}, {"min", Minimum}, {"max", Maximum}};
+      {"+", Add},       {"-", Subtract}, {"*", Multiply}, {"/", FloorDivide}, {"%", FloorRemainder},
+      {"min", Minimum}, {"max", Maximum}};
   bool isArithmetic = expr.kind == CExpr::Kind::Binary && names.count(expr.text);
   if (isArithmetic)
     return apply(names.at(expr.text),
@@ -169,8 +168,9 @@ Expr ComprehensionValue::whole(const CExpr &expr, const Expr &active) {
   if (expr.kind == CExpr::Kind::Unary && expr.text == "-")
     return apply(Negate, {whole(*expr.parts[0], active)});
   Expr value = of(expr, active);
-  return !value ? number(DataType::I64, 0, 0)
-                : value->type == DataType::I64 ? value : cast(DataType::I64, value);
+  return !value                         ? number(DataType::I64, 0, 0)
+         : value->type == DataType::I64 ? value
+                                        : cast(DataType::I64, value);
 }
 
 Expr ComprehensionValue::read(const CExpr &expr, const Expr &active) {
@@ -187,7 +187,7 @@ Expr ComprehensionValue::read(const CExpr &expr, const Expr &active) {
       return refuse("where '" + expr.text + "' begins is not affine in sizes");
     Expr given = whole(*expr.parts[dim], active);
     bool isAffine = given->operation == Operation::Index;
-    Expr at = isAffine ? index(given->affine - *low)
+    Expr at = isAffine            ? index(given->affine - *low)
               : *low == Affine(0) ? given
                                   : apply(Operation::Subtract, {given, index(*low)});
     if ((expr.checked >> dim) & 1) {

@@ -73,13 +73,7 @@ Roles rolesOf(ScheduleState &state, const Statement &statement) {
 class Estimate {
 public:
   Estimate(Schedule &schedule, int64_t lanes, int64_t registers, RegisterTile tile)
-      : schedule_(schedule), lanes_(lanes), tile_(tile) {
-    bool isMany = registers >= 32;
-    if (tile_.rows == 0)
-      tile_.rows = isMany ? 6 : 4;
-    if (tile_.vectors == 0)
-      tile_.vectors = isMany ? 4 : 2;
-  }
+      : schedule_(schedule), lanes_(lanes), tile_(tile.completed(registers)) {}
 
   void run() {
     std::vector<std::string> names;
@@ -159,6 +153,11 @@ private:
 };
 
 } // namespace
+
+RegisterTile RegisterTile::completed(int64_t registers) const {
+  bool isMany = registers >= 32;
+  return {rows ? rows : isMany ? 6 : 4, vectors ? vectors : isMany ? 4 : 2};
+}
 
 Status Schedule::byEstimate(int64_t lanes, int64_t registers, RegisterTile tile) {
   if (lanes < 1 || lanes > 64)

@@ -206,9 +206,10 @@ struct Verifier {
         return fail("a load of '" + e.tensor + "' has another type than the tensor");
       if (e.isConditional && e.operands.back()->type != DataType::Bool)
         return fail("a condition is no bool");
-      return std::all_of(e.operands.begin() + int64_t(rank), e.operands.end(), [&](const Expr &own) {
-        return own ? expression(*own, depth + 1) : fail("an operand is missing");
-      });
+      return std::all_of(e.operands.begin() + int64_t(rank), e.operands.end(),
+                         [&](const Expr &own) {
+                           return own ? expression(*own, depth + 1) : fail("an operand is missing");
+                         });
     }
     for (const Expr &operand : e.operands)
       if (!operand)
@@ -324,10 +325,10 @@ Status verify(const Nest &nest) {
 }
 
 static const char *const kOperationNames[] = {
-    "constant", "index", "load", "operator", "+",   "-",    "*",   "/",     "%",      "floordiv",
-    "floormod", "min",   "max",  "pow", "neg",  "abs", "exp",   "log",    "sqrt",
-    "rsqrt",    "sin",   "cos",  "tan", "tanh", "erf", "floor", "ceil",   "rint",
-    "<",        "<=",    "==",   "!=",  "and",  "or",  "not",   "select", "cast"};
+    "constant", "index", "load", "operator", "+",   "-",      "*",    "/",    "%",    "floordiv",
+    "floormod", "min",   "max",  "pow",      "neg", "abs",    "exp",  "log",  "sqrt", "rsqrt",
+    "sin",      "cos",   "tan",  "tanh",     "erf", "floor",  "ceil", "rint", "<",    "<=",
+    "==",       "!=",    "and",  "or",       "not", "select", "cast"};
 
 static std::string list(const std::vector<Expr> &all, const char *open, const char *close);
 

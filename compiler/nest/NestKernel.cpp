@@ -305,8 +305,8 @@ Result<LoopProgram> finishedLoops(Schedule &schedule, CodeLimits limits) {
 
 } // namespace
 
-Result<kernel::EmittedKernel> emitNest(Schedule &schedule, MLIRContext &context,
-                                       CodeLimits limits, const KernelSizes *sizes) {
+Result<kernel::EmittedKernel> emitNest(Schedule &schedule, MLIRContext &context, CodeLimits limits,
+                                       const KernelSizes *sizes) {
   Result<LoopProgram> program = finishedLoops(schedule, limits);
   if (!program)
     return program.status();

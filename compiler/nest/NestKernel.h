@@ -6,8 +6,8 @@
 //   tensmith_kernel.innerN(call, operands..., locals..., variables..., begin, end)
 //
 // The operands are the nest's inputs, then its outputs, in the order of its tensors, and its sizes
-// are the parameters, or those that parameters are computed from. Local tensors are scratch memory of the calling thread, in one
-// request. Pointers don't alias one another.
+// are the parameters, or those that parameters are computed from. Local tensors are scratch memory
+// of the calling thread, in one request. Pointers don't alias one another.
 #pragma once
 
 #include "compiler/kernel/EmittedKernel.h"

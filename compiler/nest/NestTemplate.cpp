@@ -35,8 +35,7 @@ bool accumulates(mlir::Operation *op) {
   if (!comprehension)
     return false;
   graph::ComprehensionView view = graph::viewOf(comprehension);
-  return view && view.single() &&
-         view.single()->assignment != comprehension::Assignment::Set &&
+  return view && view.single() && view.single()->assignment != comprehension::Assignment::Set &&
          view.single()->isReduction();
 }
 
@@ -56,19 +55,28 @@ int64_t lanesOf(const Nest &nest, const Machine &machine) {
   return std::clamp<int64_t>(machine.vectorBytes / bytes, 1, 64);
 }
 
-/// The order that the point asks for. Where isl takes too long over its own it is the estimate.
-std::string applyOrder(Schedule &schedule, const Machine &machine, const Point &asked) {
-  int64_t order = asked[choice::order].value_or(choice::Estimated);
-  std::string words = "by estimate";
+/// Completes the point by what is chosen, and gives the schedule that order, in words. Where isl
+/// takes too long over its own it is the estimate.
+std::string applyOrder(Schedule &schedule, const Machine &machine, Point &point) {
+  if (!point[choice::order])
+    point.set(choice::order, choice::Estimated);
+  int64_t order = *point[choice::order];
   if (order == choice::Textual)
     return "as written";
+  std::string words = "by estimate";
   if (order != choice::Estimated) {
     bool isMaximal = order == choice::Maximal;
     Status status = schedule.affine(isMaximal ? Fusion::Maximal : Fusion::Minimal);
     words = status.ok() ? std::string("affine ") + (isMaximal ? "maximal" : "minimal")
                         : words + ", since " + status.message();
   }
-  RegisterTile tile{asked[choice::rows].value_or(0), asked[choice::vectors].value_or(0)};
+  RegisterTile tile =
+      RegisterTile{point[choice::rows].value_or(0), point[choice::vectors].value_or(0)}.completed(
+          machine.vectorRegisters);
+  if (order == choice::Estimated) {
+    point.set(choice::rows, tile.rows);
+    point.set(choice::vectors, tile.vectors);
+  }
   int64_t lanes = lanesOf(schedule.nest(), machine);
   if (lanes > 1) // without vectors the textual order is as good
     (void)schedule.byEstimate(lanes, machine.vectorRegisters, tile);
@@ -90,8 +98,8 @@ KernelSizes sizesOf(const SizedNest &made, graph::KernelOp kernel, const Machine
 }
 
 /// Of several points for several sizes the one of the largest counts: a nest has one order.
-Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main, const Machine &machine,
-                                   ArrayRef<SizedPoint> asked) {
+Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main,
+                                   const Machine &machine, ArrayRef<SizedPoint> asked) {
   Point point = asked.empty() ? Point() : asked.back().point;
   Result<SizedNest> made = nestOf(cast<graph::ComprehensionOp>(main));
   if (!made)
@@ -105,10 +113,7 @@ Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main
   if (!emitted.ok())
     return emitted;
   emitted->summary = "nest, " + words;
-  Point known = point.of(kChoices);
-  if (sizes.grain)
-    known.set(kernel::choice::grain, sizes.grain);
-  emitted->points = {{known, asked.empty() ? SmallVector<int64_t, 2>() : asked.back().sizes}};
+  emitted->points = {{point, asked.empty() ? SmallVector<int64_t, 2>() : asked.back().sizes}};
   return emitted;
 }
 

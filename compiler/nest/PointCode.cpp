@@ -211,8 +211,7 @@ Value NestCode::operation(const Expression &e, ValueRange operands) {
   block.clear();
   if (result)
     return result;
-  problem = operatorOf + " of " +
-            std::string(name(e.operands[0]->type)) + " has no code";
+  problem = operatorOf + " of " + std::string(name(e.operands[0]->type)) + " has no code";
   return operands[0];
 }
 
@@ -316,8 +315,8 @@ Value NestCode::loadChecked(const Expression &e, ValueRange indices, Value count
       continue;
     Value holds = inRange(&e, tensor, dim, own[dim], counts);
     own[dim] = math_.select(holds, own[dim], math_.constant(0));
-    isInside = isInside ? builder.createOrFold<arith::AndIOp>(math_.location, isInside, holds)
-                        : holds;
+    isInside =
+        isInside ? builder.createOrFold<arith::AndIOp>(math_.location, isInside, holds) : holds;
     mayBeEmpty |= !tensor.extents[dim].isConstant() || tensor.extents[dim].constant == 0;
   }
   Type type = element(tensor.type);
@@ -328,8 +327,7 @@ Value NestCode::loadChecked(const Expression &e, ValueRange indices, Value count
   auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(kernelType), isInside, true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(branch.elseBlock());
-  Value zero =
-      builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(kernelType));
+  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(kernelType));
   builder.create<scf::YieldOp>(math_.location, zero);
   builder.setInsertionPointToEnd(branch.thenBlock());
   builder.create<scf::YieldOp>(math_.location, read());
@@ -385,9 +383,8 @@ Value NestCode::loadGathered(const Expression &e, size_t rank, Point &point, Val
     Value isCounted = counts ? lane(counts, number) : Value();
     Value isDone = mask && isVector ? lane(mask, number) : Value();
     if (isDone) // of a lane that isn't done the index may be anything
-      isCounted = isCounted
-                      ? builder.createOrFold<arith::AndIOp>(math_.location, isCounted, isDone)
-                      : isDone;
+      isCounted = isCounted ? builder.createOrFold<arith::AndIOp>(math_.location, isCounted, isDone)
+                            : isDone;
     for (size_t dim = 0; dim < rank; ++dim) {
       Value index = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(),
                                                              lane(indices[dim], number));

@@ -37,6 +37,9 @@ struct ScheduleState;
 /// Of a sum, kept in registers: rows, and vectors of each. 0: as many as there are registers for.
 struct RegisterTile {
   int64_t rows = 0, vectors = 0;
+
+  /// With those that are 0 chosen for so many vector registers.
+  RegisterTile completed(int64_t registers) const;
 };
 
 /// Which statements the affine scheduler puts into common loops.

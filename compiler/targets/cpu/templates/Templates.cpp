@@ -27,8 +27,8 @@ Table<Template> &templates() {
   static Table<Template> all("template",
                              {&kAttentionGradient, &kChain, &kContraction, &kBlockProduct,
                               &kDepthwise, &kRows, &kConcat, &kWinograd, &kRecurrence, &kTrees,
-                              &kScatter, &kFourier, &kPack, &kTransposition, &kPatches, &nest::kNests,
-                              &kLoops},
+                              &kScatter, &kFourier, &kPack, &kTransposition, &kPatches,
+                              &nest::kNests, &kLoops},
                              kLoops.name);
   return all;
 }
