@@ -19,6 +19,7 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   };
   add(shapes);
   add(overridable);
+  add(casts);
   add(calibrationNames);
   for (const Derivative &derivative : derivatives) {
     add(derivative.of);
@@ -35,6 +36,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.shape_count = shapes.size();
   result.overridable = take(overridable);
   result.overridable_count = overridable.size();
+  result.casts = take(casts);
+  result.cast_count = casts.size();
   result.calibration = ts_calibration(calibration);
   result.calibration_names = take(calibrationNames);
   for (nb::handle value : calibrationValues)
@@ -82,6 +85,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.device = device ? device->c_str() : nullptr;
   result.function = function ? function->c_str() : nullptr;
   result.for_evaluation = forEvaluation;
+  result.fast_math = fastMath;
+  result.debug_info = debugInfo;
   return result;
 }
 
@@ -110,6 +115,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("training", &Settings::training, nb::arg().none())
       .def_rw("shapes", &Settings::shapes)
       .def_rw("overridable", &Settings::overridable)
+      .def_rw("casts", &Settings::casts)
       .def_rw("derivatives", &Settings::derivatives)
       .def_rw("fuse", &Settings::fuse)
       .def_rw("target", &Settings::target, nb::arg().none())
@@ -123,6 +129,8 @@ void bindSettings(nb::module_ &m) {
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
       .def_rw("device", &Settings::device, nb::arg().none())
       .def_rw("for_evaluation", &Settings::forEvaluation)
+      .def_rw("fast_math", &Settings::fastMath)
+      .def_rw("debug_info", &Settings::debugInfo)
       .def_rw("calibration", &Settings::calibration)
       .def_rw("calibration_names", &Settings::calibrationNames)
       .def_rw("calibration_values", &Settings::calibrationValues)

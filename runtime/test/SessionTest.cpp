@@ -4,7 +4,6 @@
 #include "runtime/Describe.h"
 #include "runtime/Session.h"
 
-#include <chrono>
 #include <functional>
 #include <gtest/gtest.h>
 #include <map>
@@ -338,31 +337,6 @@ TEST(Session, KeepsNoMoreThanItMay) {
     run(giving);
     EXPECT_EQ(giving.keptBytes(), 0);
   }
-}
-
-// What an instruction costs beyond its kernel; a bound that only a mistake exceeds on a slow
-// machine.
-TEST(Session, AnInstructionOfAStaticPlanIsCheap) {
-  ModuleBuilder module;
-  uint32_t nothing = module.kernel("test_nothing");
-  FunctionBuilder main("main");
-  uint32_t x = main.param("x", DataType::F32, {main.constant(1)});
-  constexpr int count = 2000;
-  for (int i = 0; i < count; ++i)
-    main.add(plan::Opcode::Kernel, nothing, {x, x}, {}, {0});
-  main.function.results = {};
-  module.add(std::move(main));
-  Session session(load(module.finish()), 1);
-  std::vector<TensorRef> inputs = {floats({1}, {1})};
-  double best = 1e9;
-  for (int repeat = 0; repeat < 50; ++repeat) {
-    auto begin = std::chrono::steady_clock::now();
-    ASSERT_TRUE(session.run(inputs, {}).ok());
-    std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, time.count() / count);
-  }
-  RecordProperty("nanoseconds", std::to_string(best));
-  EXPECT_LT(best, 500);
 }
 
 TEST(Session, DescribesItselfAndItsRuns) {

@@ -213,21 +213,4 @@ TEST(Threads, RunsSideBySideFinishTheirOwnLoops) {
   EXPECT_EQ(sum, 4 * 500 * 37);
 }
 
-// A bound that only a mistake exceeds; the figure is recorded.
-TEST(Threads, ALoopCostsMicroseconds) {
-  ThreadPool pool(2);
-  ScratchStack own;
-  ThreadPool::Attendance attendance(pool);
-  double best = 1;
-  for (int repeat = 0; repeat < 20; ++repeat) {
-    auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < 100; ++i)
-      pool.parallelFor(64, 1, [](void *, int64_t, int64_t) {}, nullptr, own);
-    std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, time.count() / 100);
-  }
-  RecordProperty("microseconds", std::to_string(best * 1e6));
-  EXPECT_LT(best, 200e-6);
-}
-
 } // namespace

@@ -82,13 +82,15 @@ void Roofline::annotate(Json &kernel, double repeatedWeights) const {
   double nearSeconds = (sameLevel ? rest + weights : rest) / near.bandwidth;
   double farSeconds = sameLevel ? 0 : weights / far.bandwidth;
   double traffic = std::max(nearSeconds, farSeconds);
-  double limit = std::max({operations, traffic, calls * callSeconds_});
+  double called = calls * callSeconds_, limit = std::max({operations, traffic, called});
   kernel["limit_seconds"] = limit;
   kernel["limit_share"] = limit / seconds;
   if (calls * (callSeconds_ + handOverSeconds_) >= kMostlyOverhead * seconds)
     kernel["waits_for"] = "overhead";
   else if (limit < kUnexplained * seconds)
     kernel["waits_for"] = "latency";
+  else if (limit == called)
+    kernel["waits_for"] = "overhead";
   else if (operations >= traffic)
     kernel["waits_for"] = "flops";
   else
