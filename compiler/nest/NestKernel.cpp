@@ -298,6 +298,7 @@ Result<LoopProgram> finishedLoops(Schedule &schedule, CodeLimits limits) {
   if (program) {
     unrollLoops(*program);
     uniteLanes(*program);
+    tellWholeTiles(*program);
     promoteAccumulators(*program, schedule.nest(), limits.accumulators);
   }
   return program;

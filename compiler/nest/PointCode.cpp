@@ -304,39 +304,54 @@ Value NestCode::loadPlace(const Tensor &tensor, const Place &place, Along along,
   return result;
 }
 
-Value NestCode::loadChecked(const Expression &e, ValueRange indices, Value counts) {
-  auto &builder = emitter_.builder();
+NestCode::Inside NestCode::putInside(const Expression &e, MutableArrayRef<Value> indices,
+                                     Value counts) {
   const Tensor &tensor = *nest_.tensor(e.tensor);
-  Value isInside;
-  bool mayBeEmpty = false;
-  SmallVector<Value> own(indices);
-  for (size_t dim = 0; dim < own.size(); ++dim) {
+  Inside result;
+  for (size_t dim = 0; dim < indices.size(); ++dim) {
     if (e.operands[dim]->operation == Operation::Index)
       continue;
-    Value holds = inRange(&e, tensor, dim, own[dim], counts);
-    own[dim] = math_.select(holds, own[dim], math_.constant(0));
-    isInside =
-        isInside ? builder.createOrFold<arith::AndIOp>(math_.location, isInside, holds) : holds;
-    mayBeEmpty |= !tensor.extents[dim].isConstant() || tensor.extents[dim].constant == 0;
+    Value holds = inRange(&e, tensor, dim, indices[dim], counts);
+    indices[dim] = math_.select(holds, indices[dim], math_.constant(0));
+    result.holds = result.holds ? emitter_.builder().createOrFold<arith::AndIOp>(
+                                      math_.location, result.holds, holds)
+                                : holds;
+    const Affine &extent = tensor.extents[dim];
+    result.mayBeEmpty |= !extent.isConstant() || extent.constant == 0;
   }
-  Type type = element(tensor.type);
-  auto read = [&] { return emitter_.load(pointers.at(tensor.name), type, offsetOf(tensor, own)); };
-  if (!mayBeEmpty)
+  return result;
+}
+
+Value NestCode::readInside(const Expression &e, const Inside &inside, int64_t lanes,
+                           llvm::function_ref<Value()> read) {
+  if (!inside.mayBeEmpty)
     return read();
-  Type kernelType = graph::kernelElementType(type);
-  auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(kernelType), isInside, true);
+  auto &builder = emitter_.builder();
+  Type type = graph::kernelElementType(element(e.type));
+  if (lanes > 1)
+    type = VectorType::get({lanes}, type);
+  auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(type), inside.holds, true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(branch.elseBlock());
-  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(kernelType));
+  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
   builder.create<scf::YieldOp>(math_.location, zero);
   builder.setInsertionPointToEnd(branch.thenBlock());
   builder.create<scf::YieldOp>(math_.location, read());
   return branch.getResult(0);
 }
 
+Value NestCode::loadChecked(const Expression &e, MutableArrayRef<Value> indices, Value counts) {
+  const Tensor &tensor = *nest_.tensor(e.tensor);
+  Inside inside = putInside(e, indices, counts);
+  return readInside(e, inside, 1, [&] {
+    return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices));
+  });
+}
+
 /// A row of a table: the last index runs along the lanes, and the others are one for all of them.
-/// Nothing where it isn't so, or where there may be no row.
+/// Nothing where it isn't so.
 std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &point, Value mask) {
+  auto &builder = emitter_.builder();
   const Tensor &tensor = *nest_.tensor(e.tensor);
   if (!lanes_ || rank == 0 || e.operands[rank - 1]->operation != Operation::Index)
     return std::nullopt;
@@ -344,27 +359,20 @@ std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &
   if (alongLanes(program_, last, *lanes_) != Along::Contiguous)
     return std::nullopt;
   SmallVector<Value> indices;
-  for (size_t dim = 0; dim + 1 < rank; ++dim) {
-    Value own = evaluate(e.operands[dim], point);
-    bool isKnown = e.operands[dim]->operation == Operation::Index;
-    const Affine &extent = tensor.extents[dim];
-    if (isa<VectorType>(own.getType()) ||
-        (!isKnown && (!extent.isConstant() || extent.constant == 0)))
-      return std::nullopt;
-    indices.push_back(emitter_.builder().createOrFold<arith::IndexCastOp>(
-        math_.location, emitter_.builder().getIndexType(), own));
-  }
-  Value counts = e.isConditional ? evaluate(e.operands.back(), point) : Value();
-  if (counts && isa<VectorType>(counts.getType()))
-    return std::nullopt;
   for (size_t dim = 0; dim + 1 < rank; ++dim)
-    if (e.operands[dim]->operation != Operation::Index) {
-      Value holds = inRange(&e, tensor, dim, indices[dim], counts);
-      indices[dim] = math_.select(holds, indices[dim], math_.constant(0));
-    }
+    indices.push_back(evaluate(e.operands[dim], point));
+  Value counts = e.isConditional ? evaluate(e.operands.back(), point) : Value();
+  auto isVector = [](Value each) { return each && isa<VectorType>(each.getType()); };
+  if (llvm::any_of(indices, isVector) || isVector(counts))
+    return std::nullopt;
+  for (Value &each : indices)
+    each = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(), each);
+  Inside inside = putInside(e, indices, counts);
   indices.push_back(value(last.indices[0]));
-  return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices),
-                       lanes(), mask);
+  return readInside(e, inside, lanes(), [&] {
+    return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices),
+                         lanes(), mask);
+  });
 }
 
 Value NestCode::loadGathered(const Expression &e, size_t rank, Point &point, Value mask) {
