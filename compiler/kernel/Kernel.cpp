@@ -2,7 +2,8 @@
 #include "compiler/kernel/Kernel.h"
 
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/Template.h"
+#include "compiler/kernel/LoopKernel.h"
+#include "compiler/kernel/WholeTemplate.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/libraries/Libraries.h"
 
@@ -117,6 +118,32 @@ bool canEmit(Operation *op, const Machine &machine) {
   return isRoot && hasKernelTypes(op) && agreesForCertain(op);
 }
 
+static Result<EmittedKernel> emitParts(graph::KernelOp kernel, const Template &chosen,
+                                       const Machine &machine, ArrayRef<SizedPoint> asked) {
+  Operation *main = scheduledOperator(kernel, machine);
+  SmallVector<Variant, 1> variants;
+  SizedPoint none;
+  for (const SizedPoint &each : asked.empty() ? ArrayRef(none) : asked) {
+    KernelParts parts = chosen.parts(kernel, main, machine, each.point);
+    parts.grain = each.point[choice::grain];
+    variants.push_back({std::move(parts), each.sizes});
+  }
+  return emitFrame(kernel, variants, machine.checksBounds);
+}
+
+static Result<EmittedKernel> emitWhole(graph::KernelOp kernel, const WholeTemplate &chosen,
+                                       const Machine &machine, ArrayRef<SizedPoint> asked) {
+  auto emitted = chosen.emit(kernel, scheduledOperator(kernel, machine), machine, asked);
+  StatusCode code = emitted.status().code();
+  if (code != StatusCode::Unsupported && code != StatusCode::ResourceExhausted)
+    return emitted;
+  std::string why = emitted.status().message();
+  auto plain = emitParts(kernel, kLoops, machine, {});
+  if (plain.ok())
+    plain->summary += ", for want of a " + chosen.name.str() + ": " + why;
+  return plain;
+}
+
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
                                  ArrayRef<SizedPoint> asked) {
   for (Operation &op : kernel.getBody().front()) // which may come from a file as it is
@@ -126,15 +153,9 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
   const Template *chosen = matchedTemplate(kernel, machine);
   if (!chosen)
     return unsupported("its region is none for the template '" + kernel.getKind().str() + "'");
-  Operation *main = scheduledOperator(kernel, machine);
-  SmallVector<Variant, 1> variants;
-  SizedPoint none;
-  for (const SizedPoint &each : asked.empty() ? ArrayRef(none) : asked) {
-    KernelParts parts = chosen->parts(kernel, main, machine, each.point);
-    parts.grain = each.point[choice::grain];
-    variants.push_back({std::move(parts), each.sizes});
-  }
-  auto emitted = emitFrame(kernel, variants, machine.checksBounds);
+  auto emitted = chosen->parts ? emitParts(kernel, *chosen, machine, asked)
+                               : emitWhole(kernel, static_cast<const WholeTemplate &>(*chosen),
+                                           machine, asked);
   if (!emitted.ok())
     return emitted;
   emitted->work = workOf(kernel);

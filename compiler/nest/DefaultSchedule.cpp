@@ -72,8 +72,8 @@ Roles rolesOf(ScheduleState &state, const Statement &statement) {
 
 class Estimate {
 public:
-  Estimate(Schedule &schedule, int64_t lanes, int64_t registers)
-      : schedule_(schedule), lanes_(lanes), registers_(registers) {}
+  Estimate(Schedule &schedule, int64_t lanes, int64_t registers, RegisterTile tile)
+      : schedule_(schedule), lanes_(lanes), tile_(tile.completed(registers)) {}
 
   void run() {
     std::vector<std::string> names;
@@ -114,7 +114,6 @@ private:
 
   /// All or nothing, on a copy.
   bool registerTile(const Statement &own, const Roles &roles) {
-    int64_t vectors = registers_ >= 32 ? 4 : 2, rows = registers_ >= 32 ? 6 : 4;
     std::string r0 = roles.row + "0", r1 = roles.row + "1", v0 = roles.vector + "0",
                 v1 = roles.vector + "1", v2 = roles.vector + "2", v3 = roles.vector + "3";
     Schedule trial = schedule_.copy();
@@ -125,8 +124,8 @@ private:
     order.insert(order.end(), {v0, r0});
     order.insert(order.end(), roles.reductions.begin(), roles.reductions.end());
     order.insert(order.end(), {r1, v1});
-    bool done = attempt(trial.split(roles.row, rows, r0, r1)) &&
-                attempt(trial.split(roles.vector, vectors * lanes_, v0, v1)) &&
+    bool done = attempt(trial.split(roles.row, tile_.rows, r0, r1)) &&
+                attempt(trial.split(roles.vector, tile_.vectors * lanes_, v0, v1)) &&
                 attempt(trial.reorder(order)) && attempt(trial.unroll(r1)) &&
                 attempt(trial.split(v1, lanes_, v2, v3)) && attempt(trial.unroll(v2)) &&
                 attempt(trial.vectorize(v3));
@@ -149,15 +148,21 @@ private:
   }
 
   Schedule &schedule_;
-  int64_t lanes_, registers_;
+  int64_t lanes_;
+  RegisterTile tile_;
 };
 
 } // namespace
 
-Status Schedule::byEstimate(int64_t lanes, int64_t registers) {
+RegisterTile RegisterTile::completed(int64_t registers) const {
+  bool isMany = registers >= 32;
+  return {rows ? rows : isMany ? 6 : 4, vectors ? vectors : isMany ? 4 : 2};
+}
+
+Status Schedule::byEstimate(int64_t lanes, int64_t registers, RegisterTile tile) {
   if (lanes < 1 || lanes > 64)
     return invalidArgument("default: the number of lanes must be from 1 to 64");
-  Estimate(*this, lanes, registers).run();
+  Estimate(*this, lanes, registers, tile).run();
   return {};
 }
 

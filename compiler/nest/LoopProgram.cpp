@@ -255,10 +255,10 @@ private:
 
 } // namespace
 
-static Result<LoopProgram> generateLoops(ScheduleState &state, bool separates) {
+Result<LoopProgram> generateLoops(ScheduleState &state) {
   LoopProgram result;
   Status status = guarded(state, "nest '" + state.nest.name + "'", [&]() -> Status {
-    isl::schedule schedule = toIsl(state.tree, *state.relations, separates);
+    isl::schedule schedule = toIsl(state.tree, *state.relations);
     isl_ast_build *build =
         isl_ast_build_from_context(isl_set_copy(state.relations->parameters().get()));
     isl_ast_node *node = isl_ast_build_node_from_schedule(build, schedule.copy());
@@ -275,14 +275,6 @@ static Result<LoopProgram> generateLoops(ScheduleState &state, bool separates) {
   });
   if (!status.ok())
     return status;
-  return result;
-}
-
-/// Where whole tiles apart take isl too long, tiles are not told apart.
-Result<LoopProgram> generateLoops(ScheduleState &state) {
-  Result<LoopProgram> result = generateLoops(state, /*separates=*/true);
-  if (!result && result.status().code() == StatusCode::ResourceExhausted)
-    return generateLoops(state, /*separates=*/false);
   return result;
 }
 
@@ -378,19 +370,18 @@ void substitute(LoopProgram &program, Step &step, const std::string &variable, c
 
 //===-- Unrolling ----------------------------------------------------------------------------===//
 
-/// Bounds that are constants; of several the tightest.
+/// Bounds that are constants; of several the tightest. Others may cut iterations off, but of the
+/// first one it is known which it is.
 static std::optional<std::pair<int64_t, int64_t>> knownBounds(const Step &loop) {
   std::optional<int64_t> lower, upper;
-  for (const Affine &each : loop.lower) {
-    if (!each.isConstant())
+  for (const Affine &each : loop.lower)
+    if (each.isConstant())
+      lower = std::max(lower.value_or(each.constant), each.constant);
+    else if (loop.step != 1)
       return std::nullopt;
-    lower = std::max(lower.value_or(each.constant), each.constant);
-  }
-  for (const Affine &each : loop.upper) {
-    if (!each.isConstant())
-      return std::nullopt;
-    upper = std::min(upper.value_or(each.constant), each.constant);
-  }
+  for (const Affine &each : loop.upper)
+    if (each.isConstant())
+      upper = std::min(upper.value_or(each.constant), each.constant);
   if (!lower || !upper)
     return std::nullopt;
   return std::pair(*lower, *upper);
@@ -433,12 +424,28 @@ static void unrollLoops(LoopProgram &program, Step &step) {
   if (!bounds || (bounds->second - bounds->first + 1) * pointsIn(step) > kMostUnrolled)
     return;
   Step block;
-  for (int64_t value = bounds->first; value <= bounds->second; value += step.step)
-    for (const Step &each : step.body) {
-      block.body.push_back(each);
-      rename(program, block.body.back());
-      substitute(program, block.body.back(), step.variable, value);
+  for (int64_t value = bounds->first; value <= bounds->second; value += step.step) {
+    Step one{Step::Kind::If};
+    one.condition = {Condition::Kind::And};
+    auto require = [&](const Affine &distance) {
+      if (!distance.isConstant())
+        one.condition.parts.push_back({Condition::Kind::NotNegative, distance});
+    };
+    for (const Affine &each : step.lower)
+      if (!each.isConstant())
+        require(value - each);
+    for (const Affine &each : step.upper)
+      if (!each.isConstant())
+        require(each - value);
+    if (one.condition.parts.empty())
+      one.kind = Step::Kind::Block;
+    one.body = step.body;
+    for (Step &each : one.body) {
+      rename(program, each);
+      substitute(program, each, step.variable, value);
     }
+    block.body.push_back(std::move(one));
+  }
   step = std::move(block);
 }
 

@@ -29,6 +29,8 @@ struct Condition {
   Kind kind;
   Affine value = {};
   std::vector<Condition> parts = {};
+
+  bool operator==(const Condition &) const = default;
 };
 
 /// The points of a vector loop: so many from `least` on, of which those within the bounds are done.
@@ -49,6 +51,11 @@ struct Accumulator {
   /// behind the loop.
   bool isSpread = false;
   Reduction reduction = Reduction::None; // of isSpread
+  /// The loop touches it only where they hold: else it may not be there.
+  std::vector<Condition> conditions = {};
+  /// And only where something holds that changes within the loop: it is looked at whether it is
+  /// there.
+  bool isLookedAt = false;
 };
 
 struct Step {
@@ -97,6 +104,10 @@ void unrollLoops(LoopProgram &program);
 /// Vector loops in which all lanes take the same way: conditions on the vector's variable become
 /// bounds of the loop, and a loop with others within runs lane after lane.
 void uniteLanes(LoopProgram &program);
+
+/// Tiles that are whole get code without the conditions that cut others off: around a loop of which
+/// these do not depend, there is a branch.
+void tellWholeTiles(LoopProgram &program);
 
 std::string text(const LoopProgram &program);
 

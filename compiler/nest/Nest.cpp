@@ -111,6 +111,16 @@ Expr cast(DataType type, Expr value) {
   return std::make_shared<Expression>(Expression{Operation::Cast, type, {std::move(value)}});
 }
 
+Expr byOperator(std::string name, std::vector<Expr> operands) {
+  Expression result{Operation::Operator, operands[0]->type, std::move(operands)};
+  result.name = std::move(name);
+  return std::make_shared<Expression>(std::move(result));
+}
+
+size_t rankOf(const Expression &load) {
+  return load.operands.size() - (load.guard.empty() ? 0 : 1) - (load.isConditional ? 1 : 0);
+}
+
 const Tensor *Nest::tensor(const std::string &name) const {
   auto found = std::find_if(tensors.begin(), tensors.end(),
                             [&](const Tensor &each) { return each.name == name; });
@@ -187,14 +197,19 @@ struct Verifier {
     if (e.operation == Operation::Index)
       return affine(e.affine);
     if (e.operation == Operation::Load) {
-      size_t rank = e.operands.size() - (e.guard.empty() ? 0 : 1);
-      if (!e.guard.empty() && e.operands.empty())
-        return fail("a guarded load has no other value");
+      if (e.operands.size() < size_t(!e.guard.empty()) + size_t(e.isConditional))
+        return fail("a guarded load has no other value, or a conditional one no condition");
+      size_t rank = rankOf(e);
       if (!constraints(e.guard) || !access(e.tensor, rank, e.operands, depth))
         return false;
       if (nest.tensor(e.tensor)->type != e.type)
         return fail("a load of '" + e.tensor + "' has another type than the tensor");
-      return e.guard.empty() || expression(*e.operands.back(), depth + 1);
+      if (e.isConditional && e.operands.back()->type != DataType::Bool)
+        return fail("a condition is no bool");
+      return std::all_of(e.operands.begin() + int64_t(rank), e.operands.end(),
+                         [&](const Expr &own) {
+                           return own ? expression(*own, depth + 1) : fail("an operand is missing");
+                         });
     }
     for (const Expr &operand : e.operands)
       if (!operand)
@@ -225,6 +240,8 @@ struct Verifier {
       return count(3) &&
              (e.operands[0]->type == DataType::Bool || fail("a condition is no bool")) &&
              (e.operands[1]->type == e.operands[2]->type || fail("the two values have two types"));
+    if (e.operation == Operator)
+      return (!e.operands.empty() || fail("an operator has no operands")) && same();
     bool isUnary = (e.operation >= Negate && e.operation <= RoundEven) || e.operation == Not;
     return count(isUnary ? 1 : 2) && same();
   }
@@ -308,10 +325,10 @@ Status verify(const Nest &nest) {
 }
 
 static const char *const kOperationNames[] = {
-    "constant", "index", "load", "+",   "-",    "*",   "/",     "%",      "floordiv",
-    "floormod", "min",   "max",  "pow", "neg",  "abs", "exp",   "log",    "sqrt",
-    "rsqrt",    "sin",   "cos",  "tan", "tanh", "erf", "floor", "ceil",   "rint",
-    "<",        "<=",    "==",   "!=",  "and",  "or",  "not",   "select", "cast"};
+    "constant", "index", "load", "operator", "+",   "-",      "*",    "/",    "%",    "floordiv",
+    "floormod", "min",   "max",  "pow",      "neg", "abs",    "exp",  "log",  "sqrt", "rsqrt",
+    "sin",      "cos",   "tan",  "tanh",     "erf", "floor",  "ceil", "rint", "<",    "<=",
+    "==",       "!=",    "and",  "or",       "not", "select", "cast"};
 
 static std::string list(const std::vector<Expr> &all, const char *open, const char *close);
 
@@ -323,7 +340,8 @@ static std::string text(const Expression &e) {
   if (e.operation == Operation::Index)
     return text(e.affine);
   if (e.operation == Operation::Load) {
-    std::string result = e.tensor + list(e.operands, "[", "]");
+    std::string result =
+        e.tensor + list({e.operands.begin(), e.operands.begin() + int64_t(rankOf(e))}, "[", "]");
     for (const Constraint &each : e.guard)
       result += (&each == &e.guard[0] ? " if " : " and ") + text(each);
     return e.guard.empty() ? result : "(" + result + ")";
@@ -331,6 +349,8 @@ static std::string text(const Expression &e) {
   std::string name = kOperationNames[size_t(e.operation)];
   if (e.operation == Operation::Cast)
     name = tensmith::name(e.type);
+  if (e.operation == Operation::Operator)
+    name = e.name;
   if (e.operands.size() == 2 && !std::isalpha((unsigned char)(name[0])))
     return "(" + text(*e.operands[0]) + " " + name + " " + text(*e.operands[1]) + ")";
   return name + list(e.operands, "(", ")");
@@ -357,7 +377,7 @@ void forEachLoad(const Statement &statement,
     for (const Expr &operand : expression->operands)
       waiting.push_back(operand.get());
     if (expression->operation == Operation::Load)
-      visit(*expression, expression->operands.size() - (expression->guard.empty() ? 0 : 1));
+      visit(*expression, rankOf(*expression));
   }
 }
 

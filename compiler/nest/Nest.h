@@ -92,7 +92,9 @@ enum class Operation : uint8_t {
   Constant, // `number` or `integer`, of any type
   Index,    // `affine`, an I64
   Load,     // of `tensor`; operands: an I64 for each dimension, affine where it is an Index, else a
-            // gather; where `guard` is given, one more: the value where the guard doesn't hold
+            // gather; where `guard` is given, one more: the value where the guard doesn't hold;
+            // where it `isConditional`, one more: a Bool
+  Operator, // the graph's element-wise operator `name`, of operands of one type
   // Of operands of one type, which is the result's.
   Add,
   Subtract,
@@ -132,6 +134,12 @@ enum class Operation : uint8_t {
 };
 
 struct Expression;
+/// What is reported of a gather's index that is outside. The element read then is another one.
+struct Report {
+  std::string message; // "{}" stands for the index, counted from `low` on
+  Affine low = {};     // over parameters
+};
+
 /// Shared and never changed; expressions that are one object are computed once.
 using Expr = std::shared_ptr<const Expression>;
 
@@ -143,7 +151,11 @@ struct Expression {
   int64_t integer = 0; // Constant of integers and Bool
   Affine affine = {};  // Index
   std::string tensor = {};
-  std::vector<Constraint> guard = {}; // Load: it is read only where all of them hold
+  std::string name = {};                 // Operator: "asin"
+  std::vector<Constraint> guard = {};    // Load: it is read only where all of them hold
+  std::map<size_t, Report> reports = {}; // Load: of dimensions; others have words of their own
+  /// Load: its indices are reported only where its last operand holds.
+  bool isConditional = false;
 };
 
 Expr constant(DataType type, double number); // integers: rounded towards zero
@@ -156,6 +168,9 @@ Expr read(const Tensor &tensor, std::vector<Affine> indices, std::vector<Constra
 /// Comparisons are Bool, all others of the first operand's type, Select of the second's.
 Expr apply(Operation operation, std::vector<Expr> operands);
 Expr cast(DataType type, Expr value);
+Expr byOperator(std::string name, std::vector<Expr> operands);
+/// Indices of a load: its other operands stand behind them.
+size_t rankOf(const Expression &load);
 
 /// How a statement's value goes into its element.
 enum class Reduction : uint8_t { None, Add, Multiply, Minimum, Maximum, Or, And };

@@ -123,10 +123,9 @@ Value NestCode::size(const Tensor &tensor) {
 Value NestCode::work(const Step &step) {
   if (step.kind == Step::Kind::Point)
     return math_.constant(1);
-  Value result = math_.constant(0);
-  for (const std::vector<Step> *list : {&step.body, &step.otherwise})
-    for (const Step &each : *list)
-      result = math_.add(result, work(each));
+  Value result = math_.constant(0); // of the two sides of a branch one is done
+  for (const Step &each : step.body)
+    result = math_.add(result, work(each));
   if (step.kind != Step::Kind::For)
     return result;
   // Bounds by variables within are not known here: some iterations are assumed.
@@ -299,24 +298,69 @@ NestCode::Register *NestCode::find(const Place &place, Along along, Reduction re
   return nullptr;
 }
 
+Value NestCode::isThere(const Accumulator &place) {
+  auto &builder = emitter_.builder();
+  Value result;
+  auto require = [&](Value own) {
+    result = result ? builder.createOrFold<arith::AndIOp>(math_.location, result, own) : own;
+  };
+  for (const Condition &each : place.conditions)
+    require(condition(each));
+  const Tensor &tensor = *nest_.tensor(place.tensor);
+  bool isVector = !place.lanes.variable.empty() && !place.isSpread;
+  size_t dims = place.indices.size() - (isVector ? 1 : 0);
+  for (size_t dim = 0; dim < (place.isLookedAt ? dims : 0); ++dim)
+    require(math_.less(value(place.indices[dim]), value(tensor.extents[dim])));
+  return result;
+}
+
 void NestCode::loadRegister(Register &into) {
   const Accumulator &place = into.place;
+  auto &builder = emitter_.builder();
   const Tensor &tensor = *nest_.tensor(place.tensor);
-  const Lanes &lanes = place.lanes;
   if (place.isSpread) {
-    into.value = identity(place.reduction, tensor.type, lanes.count);
+    into.value = identity(place.reduction, tensor.type, place.lanes.count);
     return;
   }
+  Value there = isThere(place);
+  if (!there) {
+    into.value = loadedRegister(place);
+    return;
+  }
+  Type type = graph::kernelElementType(element(tensor.type));
+  if (!place.lanes.variable.empty())
+    type = VectorType::get({place.lanes.count}, type);
+  auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(type), there, true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(branch.elseBlock());
+  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
+  builder.create<scf::YieldOp>(math_.location, zero);
+  builder.setInsertionPointToEnd(branch.thenBlock());
+  builder.create<scf::YieldOp>(math_.location, loadedRegister(place));
+  into.value = branch.getResult(0);
+}
+
+Value NestCode::loadedRegister(const Accumulator &place) {
+  const Tensor &tensor = *nest_.tensor(place.tensor);
+  const Lanes &lanes = place.lanes;
   bool isWithin = lanes_ && lanes_->variable == lanes.variable;
   if (!lanes.variable.empty())
     variables[lanes.variable] = math_.constant(lanes.least);
-  into.value = emitter_.load(pointers.at(tensor.name), element(tensor.type),
-                             offset(tensor, place.indices), lanes.count, maskOf(lanes));
+  Value result = emitter_.load(pointers.at(tensor.name), element(tensor.type),
+                               offset(tensor, place.indices), lanes.count, maskOf(lanes));
   if (!isWithin)
     variables.erase(lanes.variable);
+  return result;
 }
 
 void NestCode::storeRegister(const Register &from) {
+  Value there = isThere(from.place);
+  if (!there)
+    return storePlace(from);
+  kernel::emitIf(math_, there, [&] { storePlace(from); });
+}
+
+void NestCode::storePlace(const Register &from) {
   const Accumulator &place = from.place;
   const Tensor &tensor = *nest_.tensor(place.tensor);
   const Lanes &lanes = place.lanes;

@@ -55,6 +55,10 @@ private:
   void setRegisters(mlir::ValueRange values);
   void loadRegister(Register &into);
   void storeRegister(const Register &from);
+  mlir::Value loadedRegister(const Accumulator &place);
+  void storePlace(const Register &from);
+  /// Whether the element is there; null: for certain.
+  mlir::Value isThere(const Accumulator &place);
   Register *find(const Place &place, Along along, Reduction reduction);
 
   mlir::Value definition(const std::string &name);
@@ -84,7 +88,25 @@ private:
   mlir::Value offsetOf(const Tensor &tensor, mlir::ValueRange indices);
   /// Of each lane, where it is a vector.
   mlir::Value lane(mlir::Value value, int64_t lane);
-  mlir::Value inRange(const Tensor &tensor, size_t dim, mlir::Value index);
+  /// Of a gather's index: whether it is inside, which is reported where `counts` holds (null:
+  /// everywhere).
+  mlir::Value inRange(const Expression *load, const Tensor &tensor, size_t dim, mlir::Value index,
+                      mlir::Value counts);
+  /// One element of the load, from indices of its own.
+  mlir::Value loadChecked(const Expression &e, llvm::MutableArrayRef<mlir::Value> indices,
+                          mlir::Value counts);
+  /// Whether all indices were inside, null: for certain; and whether there may be no element.
+  struct Inside {
+    mlir::Value holds;
+    bool mayBeEmpty = false;
+  };
+  Inside putInside(const Expression &e, llvm::MutableArrayRef<mlir::Value> indices,
+                   mlir::Value counts);
+  /// What is read, or zeros where there may be nothing.
+  mlir::Value readInside(const Expression &e, const Inside &inside, int64_t lanes,
+                         llvm::function_ref<mlir::Value()> read);
+  std::optional<mlir::Value> loadRun(const Expression &e, size_t rank, Point &point,
+                                     mlir::Value mask);
   mlir::Type element(DataType type);
   int64_t lanes() const { return lanes_ ? lanes_->count : 1; }
 

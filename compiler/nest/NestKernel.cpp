@@ -20,8 +20,8 @@ namespace {
 
 class Frame {
 public:
-  Frame(Schedule &schedule, LoopProgram &program, MLIRContext &context)
-      : nest_(schedule.nest()), program_(program), builder_(&context),
+  Frame(Schedule &schedule, LoopProgram &program, MLIRContext &context, const KernelSizes *sizes)
+      : nest_(schedule.nest()), program_(program), sizes_(sizes), builder_(&context),
         location_(builder_.getUnknownLoc()), module_(ModuleOp::create(location_)),
         pointer_(LLVM::LLVMPointerType::get(&context)), i64_(builder_.getI64Type()), noSizes_() {
     for (Tensor::Role role : {Tensor::Role::Input, Tensor::Role::Output, Tensor::Role::Local})
@@ -31,6 +31,8 @@ public:
   }
 
   Result<kernel::EmittedKernel> emit() {
+    if (sizes_ && sizes_->checksBounds)
+      declareExtent();
     func::FuncOp inner = declareInner("tensmith_kernel.inner", {});
     emitEntry(inner);
     emitInner(inner, program_.root, {}, nullptr);
@@ -40,8 +42,7 @@ public:
     }
     kernel::EmittedKernel result;
     result.module = module_;
-    for (const Parameter &each : nest_.parameters)
-      result.sizes.push_back(each.name);
+    result.sizes = sizeNames();
     result.messages = messages_;
     result.summary = "nest of " + std::to_string(nest_.statements.size()) + " statements";
     kernel::eliminateRedundancy(module_);
@@ -49,6 +50,15 @@ public:
   }
 
 private:
+  std::vector<std::string> sizeNames() const {
+    if (sizes_)
+      return sizes_->names;
+    std::vector<std::string> names;
+    for (const Parameter &each : nest_.parameters)
+      names.push_back(each.name);
+    return names;
+  }
+
   size_t operandCount() const {
     return size_t(llvm::count_if(
         tensors_, [](const Tensor *each) { return each->role != Tensor::Role::Local; }));
@@ -60,6 +70,18 @@ private:
     auto function = builder_.create<LLVM::LLVMFuncOp>(location_, name, type);
     builder_.setInsertionPointToStart(function.addEntryBlock(builder_));
     return function;
+  }
+
+  // As KernelFrame does for checks of bounds (EmittedKernel.h).
+  void declareExtent() {
+    builder_.setInsertionPointToEnd(module_.getBody());
+    auto nothing = LLVM::LLVMVoidType::get(builder_.getContext());
+    builder_.create<LLVM::LLVMFuncOp>(location_, kernel::kExtentSymbol,
+                                      LLVM::LLVMFunctionType::get(nothing, {pointer_, i64_}));
+  }
+  void stateExtent(Value pointer, Value bytes, kernel::IndexMath &math) {
+    builder_.create<LLVM::CallOp>(location_, TypeRange(), kernel::kExtentSymbol,
+                                  ValueRange{pointer, math.toI64(bytes)});
   }
 
   /// Over the call, all tensors' pointers, the parameters and so many variables more.
@@ -94,11 +116,16 @@ private:
     Value null = builder_.create<LLVM::ZeroOp>(location_, pointer_);
     arguments.append(tensors_.size() - operandCount(), null); // the inner function asks for them
     Value sizes = kernel::loadPointerField(math, call, offsetof(TensmithCall, sizes));
-    for (size_t number = 0; number < nest_.parameters.size(); ++number) {
+    kernel::SizeValues values;
+    std::vector<std::string> names = sizeNames();
+    for (size_t number = 0; number < names.size(); ++number) {
       Value size = builder_.create<LLVM::LoadOp>(location_, i64_, at(sizes, int64_t(number)));
-      arguments.push_back(
-          builder_.create<arith::IndexCastOp>(location_, builder_.getIndexType(), size));
+      values[builder_.getStringAttr(names[number])] =
+          builder_.create<arith::IndexCastOp>(location_, builder_.getIndexType(), size);
     }
+    for (size_t number = 0; number < nest_.parameters.size(); ++number)
+      arguments.push_back(sizes_ ? sizes_->parameter(math, values, number)
+                                 : values.at(builder_.getStringAttr(names[number])));
     builder_.create<func::CallOp>(location_, inner, arguments);
     Value zero = builder_.create<LLVM::ConstantOp>(location_, builder_.getI32Type(), 0);
     builder_.create<LLVM::ReturnOp>(location_, zero);
@@ -117,7 +144,7 @@ private:
     SmallVector<Value> offsets;
     for (const Tensor *each : locals) {
       offsets.push_back(bytes);
-      Value own = math.mul(code.size(*each), int64_t(info(each->type).bytes));
+      Value own = math.mul(code.size(*each), byteSize(each->type));
       constexpr int64_t kAlignment = 64;
       own = math.mul(math.ceilDiv(own, math.constant(kAlignment)), kAlignment);
       bytes = math.add(bytes, own);
@@ -153,6 +180,11 @@ private:
     }
     for (const std::string &name : more)
       code.variables[name] = block->getArgument(next++);
+    if (sizes_ && sizes_->checksBounds)
+      for (const Tensor *each : tensors_)
+        if (each->role != Tensor::Role::Local)
+          stateExtent(code.pointers.at(each->name),
+                      emitter.math.mul(code.size(*each), byteSize(each->type)), emitter.math);
     // What a parallel loop is in has the memory already.
     std::vector<const Tensor *> own = parallel ? std::vector<const Tensor *>() : locals();
     auto run = [&] {
@@ -206,7 +238,8 @@ private:
     Value work = math.constant(0);
     for (const Step &each : loop.body)
       work = math.add(work, code.work(each));
-    Value grain = kernel::grainOf(math, work);
+    bool isAsked = sizes_ && sizes_->grain;
+    Value grain = isAsked ? math.constant(*sizes_->grain) : kernel::grainOf(math, work);
     std::string body = "tensmith_kernel.body" + number;
     Value services = kernel::loadPointerField(math, emitter.call, offsetof(TensmithCall, services));
     Value parallelFor =
@@ -248,6 +281,7 @@ private:
 
   const Nest &nest_;
   LoopProgram &program_;
+  const KernelSizes *sizes_;
   OpBuilder builder_;
   Location location_;
   ModuleOp module_;
@@ -264,6 +298,7 @@ Result<LoopProgram> finishedLoops(Schedule &schedule, CodeLimits limits) {
   if (program) {
     unrollLoops(*program);
     uniteLanes(*program);
+    tellWholeTiles(*program);
     promoteAccumulators(*program, schedule.nest(), limits.accumulators);
   }
   return program;
@@ -271,14 +306,14 @@ Result<LoopProgram> finishedLoops(Schedule &schedule, CodeLimits limits) {
 
 } // namespace
 
-Result<kernel::EmittedKernel> emitNest(Schedule &schedule, MLIRContext &context,
-                                       CodeLimits limits) {
+Result<kernel::EmittedKernel> emitNest(Schedule &schedule, MLIRContext &context, CodeLimits limits,
+                                       const KernelSizes *sizes) {
   Result<LoopProgram> program = finishedLoops(schedule, limits);
   if (!program)
     return program.status();
   context.loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
                       scf::SCFDialect, vector::VectorDialect, graph::GraphDialect>();
-  return Frame(schedule, *program, context).emit();
+  return Frame(schedule, *program, context, sizes).emit();
 }
 
 Result<std::string> loopText(Schedule &schedule, CodeLimits limits) {

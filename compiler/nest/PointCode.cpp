@@ -203,14 +203,15 @@ Value NestCode::operation(const Expression &e, ValueRange operands) {
     attributes.push_back(graph.named("to", TypeAttr::get(element(e.type))));
   if (e.operation == Remainder)
     attributes.push_back(graph.named("fmod", builder.getBoolAttr(true)));
-  mlir::Operation *op = graph.create(operatorName(e.operation), placeholders, attributes);
+  std::string operatorOf =
+      e.operation == Operator ? "graph." + e.name : std::string(operatorName(e.operation));
+  mlir::Operation *op = graph.create(operatorOf, placeholders, attributes);
   auto elementwise = dyn_cast_or_null<graph::Elementwise>(op);
   Value result = elementwise ? elementwise.emitScalar(builder, math_.location, operands) : Value();
   block.clear();
   if (result)
     return result;
-  problem = std::string(operatorName(e.operation)) + " of " +
-            std::string(name(e.operands[0]->type)) + " has no code";
+  problem = operatorOf + " of " + std::string(name(e.operands[0]->type)) + " has no code";
   return operands[0];
 }
 
@@ -260,18 +261,24 @@ Value NestCode::evaluate(const Expr &e, Point &point) {
 
 //===-- Loads --------------------------------------------------------------------------------===//
 
-/// Reports an index that is outside, and puts it inside.
-Value NestCode::inRange(const Tensor &tensor, size_t dim, Value index) {
+Value NestCode::inRange(const Expression *load, const Tensor &tensor, size_t dim, Value index,
+                        Value counts) {
   auto &builder = emitter_.builder();
   auto location = math_.location;
-  Value extent = value(tensor.extents[dim]);
-  Value isInside =
-      builder.createOrFold<arith::CmpIOp>(location, arith::CmpIPredicate::ult, index, extent);
-  emitter_.check(isInside,
-                 "index {} is outside of dimension " + std::to_string(dim) + " of '" + tensor.name +
-                     "'",
-                 index);
-  return math_.select(isInside, index, math_.constant(0));
+  Value isInside = builder.createOrFold<arith::CmpIOp>(location, arith::CmpIPredicate::ult, index,
+                                                       value(tensor.extents[dim]));
+  Report report{"index {} is outside of dimension " + std::to_string(dim) + " of '" + tensor.name +
+                "'"};
+  if (load && load->reports.count(dim))
+    report = load->reports.at(dim);
+  Value isFine = isInside;
+  if (counts) {
+    graph::ScalarCode code(builder, location);
+    Value isIdle = code.bitXor(counts, code.boolean(counts, true));
+    isFine = builder.createOrFold<arith::OrIOp>(location, isInside, isIdle);
+  }
+  emitter_.check(isFine, report.message, math_.add(index, value(report.low)));
+  return isInside;
 }
 
 Value NestCode::loadPlace(const Tensor &tensor, const Place &place, Along along, Value mask) {
@@ -297,28 +304,101 @@ Value NestCode::loadPlace(const Tensor &tensor, const Place &place, Along along,
   return result;
 }
 
-Value NestCode::loadGathered(const Expression &e, size_t rank, Point &point, Value mask) {
+NestCode::Inside NestCode::putInside(const Expression &e, MutableArrayRef<Value> indices,
+                                     Value counts) {
+  const Tensor &tensor = *nest_.tensor(e.tensor);
+  Inside result;
+  for (size_t dim = 0; dim < indices.size(); ++dim) {
+    if (e.operands[dim]->operation == Operation::Index)
+      continue;
+    Value holds = inRange(&e, tensor, dim, indices[dim], counts);
+    indices[dim] = math_.select(holds, indices[dim], math_.constant(0));
+    result.holds = result.holds ? emitter_.builder().createOrFold<arith::AndIOp>(
+                                      math_.location, result.holds, holds)
+                                : holds;
+    const Affine &extent = tensor.extents[dim];
+    result.mayBeEmpty |= !extent.isConstant() || extent.constant == 0;
+  }
+  return result;
+}
+
+Value NestCode::readInside(const Expression &e, const Inside &inside, int64_t lanes,
+                           llvm::function_ref<Value()> read) {
+  if (!inside.mayBeEmpty)
+    return read();
+  auto &builder = emitter_.builder();
+  Type type = graph::kernelElementType(element(e.type));
+  if (lanes > 1)
+    type = VectorType::get({lanes}, type);
+  auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(type), inside.holds, true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(branch.elseBlock());
+  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
+  builder.create<scf::YieldOp>(math_.location, zero);
+  builder.setInsertionPointToEnd(branch.thenBlock());
+  builder.create<scf::YieldOp>(math_.location, read());
+  return branch.getResult(0);
+}
+
+Value NestCode::loadChecked(const Expression &e, MutableArrayRef<Value> indices, Value counts) {
+  const Tensor &tensor = *nest_.tensor(e.tensor);
+  Inside inside = putInside(e, indices, counts);
+  return readInside(e, inside, 1, [&] {
+    return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices));
+  });
+}
+
+/// A row of a table: the last index runs along the lanes, and the others are one for all of them.
+/// Nothing where it isn't so.
+std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &point, Value mask) {
   auto &builder = emitter_.builder();
   const Tensor &tensor = *nest_.tensor(e.tensor);
+  if (!lanes_ || rank == 0 || e.operands[rank - 1]->operation != Operation::Index)
+    return std::nullopt;
+  Place last = placeOf(e.tensor, {e.operands[rank - 1]}, 1, point.statement, point.arguments);
+  if (alongLanes(program_, last, *lanes_) != Along::Contiguous)
+    return std::nullopt;
   SmallVector<Value> indices;
-  bool isVector = false;
+  for (size_t dim = 0; dim + 1 < rank; ++dim)
+    indices.push_back(evaluate(e.operands[dim], point));
+  Value counts = e.isConditional ? evaluate(e.operands.back(), point) : Value();
+  auto isVector = [](Value each) { return each && isa<VectorType>(each.getType()); };
+  if (llvm::any_of(indices, isVector) || isVector(counts))
+    return std::nullopt;
+  for (Value &each : indices)
+    each = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(), each);
+  Inside inside = putInside(e, indices, counts);
+  indices.push_back(value(last.indices[0]));
+  return readInside(e, inside, lanes(), [&] {
+    return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices),
+                         lanes(), mask);
+  });
+}
+
+Value NestCode::loadGathered(const Expression &e, size_t rank, Point &point, Value mask) {
+  auto &builder = emitter_.builder();
+  if (std::optional<Value> run = loadRun(e, rank, point, mask))
+    return *run;
+  SmallVector<Value> indices;
+  Value counts = e.isConditional ? evaluate(e.operands.back(), point) : Value();
+  bool isVector = counts && isa<VectorType>(counts.getType());
   for (size_t dim = 0; dim < rank; ++dim) {
     indices.push_back(evaluate(e.operands[dim], point));
     isVector |= isa<VectorType>(indices.back().getType());
   }
   auto loadAt = [&](int64_t number) {
     SmallVector<Value> own;
+    Value isCounted = counts ? lane(counts, number) : Value();
+    Value isDone = mask && isVector ? lane(mask, number) : Value();
+    if (isDone) // of a lane that isn't done the index may be anything
+      isCounted = isCounted ? builder.createOrFold<arith::AndIOp>(math_.location, isCounted, isDone)
+                            : isDone;
     for (size_t dim = 0; dim < rank; ++dim) {
       Value index = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(),
                                                              lane(indices[dim], number));
-      if (mask) { // of a lane that isn't done the index may be anything
-        Value isDone = lane(mask, number);
-        index = math_.select(isDone, index, math_.constant(0));
-      }
-      bool isKnown = e.operands[dim]->operation == Operation::Index;
-      own.push_back(isKnown ? index : inRange(tensor, dim, index));
+      own.push_back(isDone ? math_.select(isDone, index, math_.constant(0)) : index);
     }
-    return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, own));
+    return loadChecked(e, own, isCounted);
   };
   if (!isVector)
     return loadAt(0);
@@ -366,7 +446,7 @@ Value NestCode::guardedLoad(const Expression &e, Point &point) {
   auto location = math_.location;
   const Tensor &tensor = *nest_.tensor(e.tensor);
   size_t rank = tensor.extents.size();
-  Value otherwise = evaluate(e.operands.back(), point);
+  Value otherwise = evaluate(e.operands[rank], point);
   Value holds = guardMask(e.guard, point);
   Place place = placeOf(e.tensor, e.operands, rank, point.statement, point.arguments);
   Lanes none;
@@ -551,8 +631,9 @@ void NestCode::storeScattered(Point &point, Value value) {
     for (size_t dim = 0; dim < indices.size(); ++dim) {
       Value index = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(),
                                                              lane(indices[dim], number));
-      bool isKnown = statement.indices[dim]->operation == Operation::Index;
-      own.push_back(isKnown ? index : inRange(tensor, dim, index));
+      if (statement.indices[dim]->operation != Operation::Index)
+        index = math_.select(inRange(nullptr, tensor, dim, index, {}), index, math_.constant(0));
+      own.push_back(index);
     }
     Value at = offsetOf(tensor, own), pointer = pointers.at(tensor.name),
           result = lane(value, number);

@@ -70,6 +70,20 @@ public:
   bool isPlain = true;             // no parallel loop within
 
   void add(const Step &step, const Lanes &lanes) {
+    if (step.kind == Step::Kind::If && step.otherwise.empty()) {
+      around_.push_back(step.condition);
+      for (const Step &each : step.body)
+        add(each, lanes);
+      around_.pop_back();
+      return;
+    }
+    branches_ += step.kind == Step::Kind::If;
+    addWithin(step, lanes);
+    branches_ -= step.kind == Step::Kind::If;
+  }
+
+private:
+  void addWithin(const Step &step, const Lanes &lanes) {
     if (step.kind == Step::Kind::Point)
       return addPoint(step, lanes);
     bool isLoop = step.kind == Step::Kind::For;
@@ -82,7 +96,6 @@ public:
         add(each, isVector ? step.lanes : lanes);
   }
 
-private:
   void addPlace(const Place &place, const Lanes &lanes, bool isWrite, Reduction reduction) {
     if (!place.isAffine) {
       untold.insert(place.tensor);
@@ -90,6 +103,8 @@ private:
     }
     Along along = alongLanes(program_, place, lanes);
     Accumulator accumulator{place.tensor, place.indices};
+    accumulator.conditions = around_;
+    accumulator.isLookedAt = branches_ > 0;
     if (along != Along::Uniform)
       accumulator.lanes = lanes;
     bool isSpread =
@@ -117,6 +132,8 @@ private:
 
   const LoopProgram &program_;
   const Nest &nest_;
+  std::vector<Condition> around_; // of branches within the loop
+  int branches_ = 0;              // with two sides
 };
 
 /// Whether two places that are not equal have no element in common.
@@ -168,6 +185,16 @@ bool dependsOn(const LoopProgram &program, const Accumulator &place,
   return any(place.indices) || any(place.lanes.lower) || any(place.lanes.upper);
 }
 
+bool changes(const LoopProgram &program, const Condition &condition,
+             const std::set<std::string> &variables) {
+  auto isIn = [&](const std::string &variable) {
+    return involves(program, condition.value, variable);
+  };
+  return std::any_of(variables.begin(), variables.end(), isIn) ||
+         std::any_of(condition.parts.begin(), condition.parts.end(),
+                     [&](const Condition &part) { return changes(program, part, variables); });
+}
+
 /// The tensor's places, if all of them can be in registers; else none.
 std::vector<Accumulator> accumulatorsOf(const LoopProgram &program, const Touches &touches,
                                         const std::string &tensor) {
@@ -180,14 +207,23 @@ std::vector<Accumulator> accumulatorsOf(const LoopProgram &program, const Touche
     if (each.along == Along::Scattered || isMixed ||
         dependsOn(program, each.place, touches.variables))
       return {};
+    Accumulator own = each.place;
+    own.isLookedAt |= std::erase_if(own.conditions, [&](const Condition &condition) {
+                        return changes(program, condition, touches.variables);
+                      }) > 0;
     bool isKnown = false;
-    for (const Accumulator &other : result) {
-      isKnown |= isSame(each.place, other);
-      if (!isSame(each.place, other) && !areApart(each.place, other))
+    for (Accumulator &other : result) {
+      if (!isSame(own, other) && !areApart(own, other))
         return {};
+      if (!isSame(own, other))
+        continue;
+      isKnown = true;
+      other.isLookedAt |= own.isLookedAt || own.conditions != other.conditions;
+      if (own.conditions != other.conditions)
+        other.conditions.clear();
     }
     if (!isKnown)
-      result.push_back(each.place);
+      result.push_back(std::move(own));
   }
   return result;
 }

@@ -34,6 +34,14 @@ namespace tensmith::nest {
 
 struct ScheduleState;
 
+/// Of a sum, kept in registers: rows, and vectors of each. 0: as many as there are registers for.
+struct RegisterTile {
+  int64_t rows = 0, vectors = 0;
+
+  /// With those that are 0 chosen for so many vector registers.
+  RegisterTile completed(int64_t registers) const;
+};
+
 /// Which statements the affine scheduler puts into common loops.
 enum class Fusion : uint8_t { Minimal, Maximal };
 
@@ -79,7 +87,7 @@ public:
   /// Register tiles for reductions, vectors along contiguous results, parallel outer loops: what is
   /// legal of them. Never fails for a legal schedule; the order before counts for nothing but as
   /// the start.
-  Status byEstimate(int64_t lanes, int64_t registers = 16);
+  Status byEstimate(int64_t lanes, int64_t registers = 16, RegisterTile tile = {});
 
   ScheduleState &state() { return *state_; }
   const ScheduleState &state() const { return *state_; }

@@ -225,95 +225,29 @@ std::string markText(const Node &loop) {
   return loop.name + kWords[size_t(loop.execution)];
 }
 
-bool hasShortLoop(const Node &node) {
-  bool found = false;
-  node.visit([&](const Node &each) {
-    found |= &each != &node && each.isLoop() &&
-             (each.execution == Execution::Vector || each.execution == Execution::Unrolled);
-  });
-  return found;
-}
-
-/// Values of the loops above and of the loop itself whose tile has all of its points.
-isl::set wholeTiles(const Node &loop, const std::vector<const Node *> &above,
-                    const Relations &relations) {
-  std::vector<const Node *> loops = above;
-  loops.push_back(&loop);
-  isl::set points; // { [outer..., own, within] }
-  for (const std::string &name : loop.statements()) {
-    if (!loop.within.count(name)) // came later, and has no points of its own in the tile
-      continue;
-    isl::map values = valuesOf(loops, name, relations);
-    isl::set own = flatProduct(values, mapOf(loop.within.at(name))).range();
-    points = points.is_null() ? own : points.unite(own);
-  }
-  unsigned within = unsigned(loops.size());
-  isl::set tiles =
-      isl::manage(isl_set_project_out(points.copy(), isl_dim_set, within, 1)).coalesce();
-  isl_set *all = isl_set_add_dims(tiles.copy(), isl_dim_set, 1);
-  all = isl_set_lower_bound_si(all, isl_dim_set, within, 0);
-  all = isl_set_upper_bound_si(all, isl_dim_set, within, int(loop.factor - 1));
-  isl_set *missing = isl_set_subtract(all, points.copy());
-  missing = isl_set_project_out(missing, isl_dim_set, within, 1);
-  return isl::manage(isl_set_subtract(tiles.copy(), missing)).coalesce();
-}
-
-/// { isolate[[outer...] -> [own]] : whole tiles }
-isl::union_set isolation(const Node &loop, const std::vector<const Node *> &above,
-                         const Relations &relations) {
-  isl_set *whole = wholeTiles(loop, above, relations).release();
-  unsigned outer = unsigned(above.size());
-  isl_map *map = isl_map_from_range(whole);
-  map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, outer);
-  isl_set *wrapped = isl_map_wrap(map);
-  wrapped = isl_set_set_tuple_name(wrapped, "isolate");
-  return isl::manage(isl_union_set_from_set(wrapped));
-}
-
 class ToIsl {
 public:
-  ToIsl(const Relations &relations, bool separates)
-      : relations_(relations), separates_(separates) {}
+  explicit ToIsl(const Relations &relations) : relations_(relations) {}
 
-  /// Options stand in the tree last: isl inserts no band above them.
-  isl::schedule whole(const Node &root) {
-    isl_schedule *plain = schedule(root, {});
-    return isl::manage(isl_schedule_map_schedule_node_bottom_up(plain, addOptions, this));
-  }
+  isl::schedule whole(const Node &root) { return isl::manage(schedule(root)); }
 
 private:
-  static isl_schedule_node *addOptions(isl_schedule_node *node, void *self) {
-    if (isl_schedule_node_get_type(node) != isl_schedule_node_mark)
-      return node;
-    isl::id mark = isl::manage(isl_schedule_node_mark_get_id(node));
-    std::string name = isl_id_get_name(mark.get());
-    const auto &options = static_cast<ToIsl *>(self)->options_;
-    auto found = options.find(name.substr(0, name.find(' ')));
-    if (found == options.end())
-      return node;
-    node = isl_schedule_node_child(node, 0);
-    node = isl_schedule_node_band_set_ast_build_options(node, found->second.copy());
-    return isl_schedule_node_parent(node);
-  }
-
-  isl_schedule *schedule(const Node &node, std::vector<const Node *> above) {
+  isl_schedule *schedule(const Node &node) {
     if (node.kind == Node::Kind::Statement)
       return isl_schedule_from_domain(
           isl_union_set_from_set(relations_.of(node.name).domain.copy()));
     if (node.isLoop())
-      return loop(node, above);
+      return loop(node);
     isl_schedule *result = nullptr;
     for (const Node &child : node.children) {
-      isl_schedule *own = schedule(child, above);
+      isl_schedule *own = schedule(child);
       result = result ? isl_schedule_sequence(result, own) : own;
     }
     return result;
   }
 
-  isl_schedule *loop(const Node &node, const std::vector<const Node *> &above) {
-    std::vector<const Node *> within = above;
-    within.push_back(&node);
-    isl_schedule *inner = schedule(node.children[0], within);
+  isl_schedule *loop(const Node &node) {
+    isl_schedule *inner = schedule(node.children[0]);
     isl_union_pw_aff *values = nullptr;
     for (const std::string &name : node.statements()) {
       isl_union_pw_aff *own = isl_union_pw_aff_from_pw_aff(node.values.at(name).copy());
@@ -323,12 +257,6 @@ private:
         inner, isl_multi_union_pw_aff_from_union_pw_aff(values));
     isl_schedule_node *band = isl_schedule_node_child(isl_schedule_get_root(result), 0);
     isl_schedule_free(result);
-    // Each doubles the code within.
-    constexpr int64_t kMostSeparated = 3;
-    auto isApart = [](const Node *each) { return each->factor > 0 && hasShortLoop(*each); };
-    if (separates_ && isApart(&node) &&
-        std::count_if(above.begin(), above.end(), isApart) < kMostSeparated)
-      options_[node.name] = isolation(node, above, relations_);
     isl_id *mark = isl_id_alloc(relations_.context().get(), markText(node).c_str(), nullptr);
     isl_schedule_node *marked = isl_schedule_node_insert_mark(band, mark);
     result = isl_schedule_node_get_schedule(marked);
@@ -337,18 +265,16 @@ private:
   }
 
   const Relations &relations_;
-  bool separates_;
-  std::map<std::string, isl::union_set> options_; // by loop
 };
 
 } // namespace
 
-isl::schedule toIsl(const Node &root, const Relations &relations, bool separates) {
-  return ToIsl(relations, separates).whole(root);
+isl::schedule toIsl(const Node &root, const Relations &relations) {
+  return ToIsl(relations).whole(root);
 }
 
 std::string text(const Node &root, const Relations &relations) {
-  isl::schedule schedule = toIsl(root, relations, /*separates=*/false);
+  isl::schedule schedule = toIsl(root, relations);
   isl_printer *printer = isl_printer_to_str(relations.context().get());
   printer = isl_printer_set_yaml_style(printer, ISL_YAML_STYLE_BLOCK);
   printer = isl_printer_print_schedule(printer, schedule.get());

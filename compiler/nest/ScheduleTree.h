@@ -56,9 +56,9 @@ isl::map valuesOf(const std::vector<const Node *> &loops, const std::string &sta
 /// Sequences of one child and nested ones are straightened.
 void straighten(Node &node);
 
-/// `separates`: whole tiles of split loops are asked for apart, where a loop below is unrolled or
-/// of vectors.
-isl::schedule toIsl(const Node &root, const Relations &relations, bool separates);
+
+
+isl::schedule toIsl(const Node &root, const Relations &relations);
 /// isl's YAML, as people read it.
 std::string text(const Node &root, const Relations &relations);
 /// Names of loops from marks; "loop1", ... where there are none. Throws isl::exception, or returns

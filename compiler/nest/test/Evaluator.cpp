@@ -162,7 +162,7 @@ private:
     case Index:
       return double(evaluate(e.affine, variables));
     case Load: {
-      size_t rank = e.operands.size() - (e.guard.empty() ? 0 : 1);
+      size_t rank = rankOf(e);
       for (const Constraint &each : e.guard)
         if (!holds(each, variables))
           return operand(rank);

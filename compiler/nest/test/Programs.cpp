@@ -276,6 +276,24 @@ Nest padded() {
   return b.nest;
 }
 
+/// C = A B with a lower triangular A.
+Nest triangularProduct() {
+  Nest result = product();
+  result.name = "triangular";
+  for (Statement &each : result.statements)
+    if (each.iterators.size() == 3)
+      each.domain.push_back(atLeast(Affine(each.iterators[0]), Affine(each.iterators[2])));
+  result.context.push_back(equal("M", "K"));
+  return result;
+}
+
+std::vector<Nest> namedPrograms() {
+  std::vector<Nest> all{lookup(), scatter(), blur(), padded(), triangularProduct()};
+  for (const Program &each : programs())
+    all.push_back(each.nest);
+  return all;
+}
+
 std::vector<Program> programs() {
   return {{product(), {{13, 21, 9}, {1, 1, 1}, {17, 40, 5}}},
           {convolution(), {{3, 5, 7, 19}, {1, 1, 1, 1}}},

@@ -27,8 +27,11 @@ Nest lookup();  // gathers
 Nest scatter(); // adds into gathered places
 Nest blur();    // two stages, the second reads a window of the first
 Nest padded();  // guarded reads
+Nest triangularProduct();
 
 /// The first ten, each at a few sizes.
 std::vector<Program> programs();
+/// All of the above, and what only texts show.
+std::vector<Nest> namedPrograms();
 
 } // namespace tensmith::nest::test

@@ -2,6 +2,7 @@
 #include "compiler/targets/cpu/templates/Templates.h"
 
 #include "compiler/kernel/LoopKernel.h"
+#include "compiler/nest/NestTemplate.h"
 #include "compiler/targets/cpu/templates/AttentionGradient.h"
 #include "compiler/targets/cpu/templates/BlockProductKernel.h"
 #include "compiler/targets/cpu/templates/ChainKernel.h"
@@ -26,7 +27,8 @@ Table<Template> &templates() {
   static Table<Template> all("template",
                              {&kAttentionGradient, &kChain, &kContraction, &kBlockProduct,
                               &kDepthwise, &kRows, &kConcat, &kWinograd, &kRecurrence, &kTrees,
-                              &kScatter, &kFourier, &kPack, &kTransposition, &kPatches, &kLoops},
+                              &kScatter, &kFourier, &kPack, &kTransposition, &kPatches,
+                              &nest::kNests, &kLoops},
                              kLoops.name);
   return all;
 }

@@ -1,0 +1,342 @@
+// Ranges to domains, and the statements around a comprehension's one; see ComprehensionNest.h.
+#include "compiler/nest/ComprehensionNest.h"
+
+#include "compiler/graph/ComprehensionSizes.h"
+#include "compiler/graph/Constants.h"
+#include "compiler/nest/ComprehensionValue.h"
+#include "reference/comprehension/Affine.h"
+
+#include <limits>
+#include <set>
+
+using namespace mlir;
+
+namespace tensmith::nest {
+
+using comprehension::Assignment;
+using CExpr = comprehension::Expr;
+using comprehension::ExprRef;
+
+// ---- sizes
+
+Parameters::Parameters(SizedNest &into, graph::ShapeContext &shapes,
+                       graph::ComprehensionSizes &sizes)
+    : into_(into), shapes_(shapes), sizes_(sizes) {}
+
+/// A size is not negative; what else is computed of sizes may be.
+std::string Parameters::parameter(AffineExpr value) {
+  auto [place, isNew] = known_.try_emplace(value);
+  if (!isNew)
+    return place->second;
+  constexpr int64_t kMost = int64_t(1) << 31;
+  std::string name = "n" + std::to_string(into_.parameters.size());
+  into_.nest.parameters.push_back({name, isa<AffineSymbolExpr>(value) ? 0 : -kMost, kMost});
+  into_.parameters.push_back(value);
+  return known_[value] = name;
+}
+
+Affine Parameters::affine(AffineExpr value) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(value))
+    return constant.getValue();
+  auto binary = dyn_cast<AffineBinaryOpExpr>(value);
+  if (!binary)
+    return parameter(value);
+  auto factor = dyn_cast<AffineConstantExpr>(binary.getRHS());
+  switch (binary.getKind()) {
+  case AffineExprKind::Add:
+    return affine(binary.getLHS()) + affine(binary.getRHS());
+  case AffineExprKind::Mul:
+    return factor ? factor.getValue() * affine(binary.getLHS()) : Affine(parameter(value));
+  case AffineExprKind::Mod:
+    if (factor && factor.getValue() > 0)
+      return affine(binary.getLHS()) -
+             factor.getValue() * affine(binary.getLHS().floorDiv(factor.getValue()));
+    break;
+  case AffineExprKind::FloorDiv:
+  case AffineExprKind::CeilDiv:
+    if (factor && factor.getValue() > 0)
+      return quotient(binary, factor.getValue());
+    break;
+  default:
+    break;
+  }
+  return parameter(value);
+}
+
+/// A parameter of which is known between which multiples of the divisor the dividend lies.
+Affine Parameters::quotient(AffineBinaryOpExpr value, int64_t divisor) {
+  bool isNew = !known_.count(value);
+  Affine result = parameter(value), dividend = affine(value.getLHS());
+  if (isNew) {
+    Affine rest = value.getKind() == AffineExprKind::FloorDiv ? dividend - divisor * result
+                                                              : divisor * result - dividend;
+    into_.nest.context.push_back(atLeast(rest, 0));
+    into_.nest.context.push_back(less(rest, divisor));
+  }
+  return result;
+}
+
+std::optional<Affine> Parameters::affine(const CExpr &expr) {
+  AffineExpr value = sizes_.of(expr);
+  if (!value)
+    return std::nullopt;
+  return affine(shapes_.simplify(value));
+}
+
+// ---- statements
+
+namespace {
+
+class Bridge {
+public:
+  Bridge(graph::ComprehensionOp op, const graph::ComprehensionView &view)
+      : op_(op), view_(view), statement_(*view.single()), shapes_(op.getContext()),
+        sizes_(view, op, shapes_), parameters_(made_, shapes_, sizes_) {}
+
+  Result<SizedNest> run() {
+    made_.nest.name = view_.function->name;
+    addTensors();
+    nameIterators();
+    std::vector<Constraint> domain = domainOf();
+    ComprehensionValue value(view_, scope());
+    Expr own = value.of(*statement_.value);
+    if (refusal_.empty())
+      refusal_ = value.refusal();
+    if (!refusal_.empty())
+      return unsupported("comprehension '" + made_.nest.name + "': " + refusal_);
+    addStatements(std::move(domain), std::move(own));
+    made_.symbols.assign(shapes_.symbols().begin(), shapes_.symbols().end());
+    return std::move(made_);
+  }
+
+private:
+  ComprehensionValue::Scope scope() {
+    return {iterators_, tensors_, [this](const CExpr &expr) { return affine(expr); },
+            [this](const std::string &name) -> const Tensor & { return *made_.nest.tensor(name); }};
+  }
+
+  /// An identifier that nothing else has.
+  std::string unique(std::string name) {
+    for (char &each : name)
+      if (!std::isalnum(static_cast<unsigned char>(each)))
+        each = '_';
+    name = name.substr(0, 48);
+    std::string result = name;
+    for (int number = 1; !taken_.insert(result).second; ++number)
+      result = name + "_" + std::to_string(number);
+    return result;
+  }
+
+  std::vector<Affine> extentsOf(Type type) {
+    std::vector<Affine> extents;
+    for (AffineExpr dim : shapes_.dims(type))
+      extents.push_back(parameters_.affine(shapes_.simplify(dim)));
+    return extents;
+  }
+
+  void addTensors() {
+    for (const char *each : {"start", "copy", "update", "finish", "sum"})
+      taken_.insert(each);
+    std::map<unsigned, std::string> names; // of the block's arguments
+    for (auto [operand, tensor] : llvm::enumerate(view_.operands)) {
+      auto argument = dyn_cast<BlockArgument>(op_->getOperand(unsigned(operand)));
+      if (!argument) {
+        refusal_ = "an operand is computed in the kernel";
+        return;
+      }
+      std::string &name = names[argument.getArgNumber()];
+      if (name.empty())
+        name = unique(view_.function->tensors[tensor].name);
+      tensors_[tensor] = name;
+    }
+    for (BlockArgument argument : op_->getBlock()->getArguments()) {
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      DataType element = type ? graph::dataType(type.getElementType()) : DataType::Undefined;
+      if (element == DataType::Undefined) {
+        refusal_ = "an operand is no tensor of numbers";
+        return;
+      }
+      std::string &name = names[argument.getArgNumber()];
+      if (name.empty())
+        name = unique("unused");
+      made_.nest.tensors.push_back({name, element, extentsOf(type), Tensor::Role::Input});
+    }
+    target_ = unique(targetTensor().name);
+    made_.nest.tensors.push_back({target_, targetTensor().type,
+                                  extentsOf(op_->getResult(0).getType()), Tensor::Role::Output});
+  }
+
+  const comprehension::Tensor &targetTensor() const {
+    return view_.function->tensors[statement_.target];
+  }
+
+  void nameIterators() {
+    for (const comprehension::Index &index : statement_.indices)
+      iterators_.push_back(unique(index.name));
+  }
+
+  std::optional<Affine> affine(const CExpr &expr) {
+    if (expr.kind == CExpr::Kind::Index)
+      return Affine(iterators_[size_t(expr.integer)]);
+    bool hasIndex = comprehension::hasIndices(expr);
+    if (!hasIndex)
+      return parameters_.affine(expr);
+    if (expr.kind == CExpr::Kind::Unary && expr.text == "-") {
+      auto inner = affine(*expr.parts[0]);
+      return inner ? std::optional(-1 * *inner) : inner;
+    }
+    if (expr.kind != CExpr::Kind::Binary)
+      return std::nullopt;
+    auto a = affine(*expr.parts[0]), b = affine(*expr.parts[1]);
+    if (!a || !b)
+      return std::nullopt;
+    if (expr.text == "+")
+      return *a + *b;
+    if (expr.text == "-")
+      return *a - *b;
+    if (expr.text == "*" && (a->isConstant() || b->isConstant()))
+      return a->isConstant() ? a->constant * *b : b->constant * *a;
+    return std::nullopt;
+  }
+
+  // ---- the domain
+
+  /// Of x <= min(a, b) both parts, of x >= max(a, b) as well.
+  void bound(const CExpr &expr, const std::string &name, bool isUpper,
+             std::vector<Constraint> &into) {
+    if (auto value = affine(expr)) {
+      into.push_back(isUpper ? less(name, *value) : atLeast(name, *value));
+      return;
+    }
+    if (expr.kind == CExpr::Kind::Binary && expr.text == (isUpper ? "min" : "max")) {
+      for (const ExprRef &part : expr.parts)
+        bound(*part, name, isUpper, into);
+      return;
+    }
+    refusal_ = "the bound '" + print(expr) + "' of '" + name + "' is not affine";
+  }
+
+  std::vector<Constraint> domainOf() {
+    std::vector<Constraint> domain;
+    for (size_t number = 0; number < statement_.indices.size(); ++number) {
+      bound(*statement_.indices[number].low, iterators_[number], false, domain);
+      bound(*statement_.indices[number].high, iterators_[number], true, domain);
+    }
+    for (const comprehension::Requirement &each : view_.function->requirements) {
+      if (!sizes_.concerns(each))
+        continue;
+      auto a = parameters_.affine(*each.a), b = parameters_.affine(*each.b);
+      if (!a || !b || !sizes_.conditionOf(each)) {
+        refusal_ = "what it requires of sizes is not affine in them";
+        return domain;
+      }
+      domain.push_back(each.isEqual ? equal(*a, *b) : atLeast(*b, *a));
+    }
+    return domain;
+  }
+
+  // ---- statements
+
+  Expr identity(DataType type) {
+    Expression result{Operation::Constant, type};
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    bool isSigned = info(type).kind == TypeClass::Signed;
+    int bits = info(type).bits;
+    int64_t greatest = isSigned ? int64_t((uint64_t(1) << (bits - 1)) - 1) : -1;
+    if (statement_.assignment == Assignment::Multiply)
+      result.number = result.integer = 1;
+    if (statement_.assignment == Assignment::Minimum)
+      result.number = kInfinity, result.integer = greatest;
+    if (statement_.assignment == Assignment::Maximum)
+      result.number = -kInfinity, result.integer = isSigned ? -greatest - 1 : 0;
+    return std::make_shared<Expression>(std::move(result));
+  }
+
+  Reduction reductionOf() const {
+    static constexpr Reduction all[] = {Reduction::None, Reduction::Add, Reduction::Multiply,
+                                        Reduction::Minimum, Reduction::Maximum};
+    return all[size_t(statement_.assignment)];
+  }
+
+  /// One that goes over all elements of the target, by the names of its indices.
+  Statement overTarget(std::string name, const std::string &tensor) {
+    Statement result;
+    result.name = std::move(name);
+    result.tensor = tensor;
+    const Tensor &whole = *made_.nest.tensor(target_);
+    for (size_t dim = 0; dim < statement_.rank; ++dim) {
+      result.iterators.push_back(iterators_[dim]);
+      for (Constraint &each : within(iterators_[dim], 0, whole.extents[dim]))
+        result.domain.push_back(std::move(each));
+      result.indices.push_back(index(iterators_[dim]));
+    }
+    return result;
+  }
+
+  std::vector<Expr> places() {
+    std::vector<Expr> result;
+    for (size_t dim = 0; dim < statement_.rank; ++dim) {
+      auto low = affine(*targetTensor().lows[dim]);
+      result.push_back(index(Affine(iterators_[dim]) - low.value_or(0)));
+    }
+    return result;
+  }
+
+  void addStatements(std::vector<Constraint> domain, Expr value) {
+    DataType type = targetTensor().type, own = computedAs(type);
+    bool isReduced = statement_.assignment != Assignment::Set;
+    std::string into = target_;
+    if (isReduced && own != type) {
+      Tensor sum{"sum", own, made_.nest.tensor(target_)->extents, Tensor::Role::Local};
+      made_.nest.tensors.push_back(std::move(sum));
+      into = "sum";
+    }
+    DataType stored = into == target_ ? type : own;
+    auto converted = [&](Expr e, DataType to) { return e->type == to ? e : cast(to, e); };
+    bool keeps = statement_.readsTarget();
+    if (isReduced || keeps || !statement_.coversTarget) {
+      Statement first = overTarget(keeps ? "copy" : "start", into);
+      Expr begin = keeps ? load(*made_.nest.tensor(tensors_.at(statement_.target)), first.indices)
+                         : identity(stored);
+      first.value = converted(begin, stored);
+      made_.nest.statements.push_back(std::move(first));
+    }
+    Statement update;
+    update.name = "update";
+    update.iterators = iterators_;
+    update.domain = std::move(domain);
+    update.tensor = into;
+    update.indices = places();
+    update.reduction = reductionOf();
+    update.value = converted(std::move(value), stored);
+    made_.nest.statements.push_back(std::move(update));
+    if (into != target_) {
+      Statement last = overTarget("finish", target_);
+      last.value = cast(type, load(*made_.nest.tensor(into), last.indices));
+      made_.nest.statements.push_back(std::move(last));
+    }
+  }
+
+  graph::ComprehensionOp op_;
+  const graph::ComprehensionView &view_;
+  const comprehension::Statement &statement_;
+  graph::ShapeContext shapes_;
+  graph::ComprehensionSizes sizes_;
+  SizedNest made_;
+  Parameters parameters_;
+  std::set<std::string> taken_;
+  std::map<size_t, std::string> tensors_; // the comprehension's, that are operands
+  std::vector<std::string> iterators_;
+  std::string target_, refusal_;
+};
+
+} // namespace
+
+Result<SizedNest> nestOf(graph::ComprehensionOp op) {
+  graph::ComprehensionView view = graph::viewOf(op);
+  if (!view || !view.single())
+    return unsupported("a comprehension of several statements is decomposed first");
+  return Bridge(op, view).run();
+}
+
+} // namespace tensmith::nest
