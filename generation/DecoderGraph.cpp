@@ -16,10 +16,12 @@ std::string number(int64_t value) { return std::to_string(value); }
 
 class DecoderWriter {
 public:
-  DecoderWriter(GraphOf &graph, const Architecture &architecture, const GgufFile &file, bool isStep,
-                bool isExact)
-      : g_(graph), a_(architecture), file_(file), isStep_(isStep), isExact_(isExact),
-        t_(isStep ? "1" : "t") {}
+  DecoderWriter(GraphOf &graph, const Architecture &architecture, const GgufFile &file,
+                const DecoderOptions &options)
+      : g_(graph), a_(architecture), file_(file), options_(options),
+        t_(options.form == DecoderForm::Step        ? "1"
+           : options.form == DecoderForm::PagedStep ? "b"
+                                                    : "t") {}
 
   DecoderInputs write() {
     bool rotatesTwice = a_.family->windowBase && a_.window;
@@ -30,6 +32,15 @@ public:
       sines_.push_back(rotationInput("sines" + suffix));
     }
     Dims past = {"past", number(a_.keyHeads), number(a_.headSize)};
+    if (isPaged()) {
+      past = {"pages", number(options_.positions), number(a_.keyHeads), number(a_.headSize)};
+      table_ = g_.input("table", TS_I64, {sequences(), "n"});
+      place_ = g_.input("place", TS_I64, {sequences(), kept()});
+      isNew_ = g_.input("is_new", TS_BOOL, {sequences(), kept(), "1", "1"});
+      masks_.push_back(maskInput("mask"));
+      if (a_.window)
+        masks_.push_back(maskInput("mask_windowed"));
+    }
     for (int64_t layer = 0; layer < a_.layers; ++layer) {
       pasts_.push_back(g_.input("past_key." + number(layer), TS_F32, past));
       pasts_.push_back(g_.input("past_value." + number(layer), TS_F32, past));
@@ -37,7 +48,7 @@ public:
     Value x = embeddings(tokens);
     for (int64_t layer = 0; layer < a_.layers; ++layer)
       x = block(x, layer);
-    if (isStep_)
+    if (hasLogits() || isPaged())
       writeLogits(x);
     for (int64_t layer = 0; layer < a_.layers; ++layer) {
       g_.output("key." + number(layer), news_[size_t(2 * layer)]);
@@ -47,8 +58,28 @@ public:
   }
 
 private:
+  bool isPaged() const { return options_.positions > 0; }
+  bool hasLogits() const {
+    return options_.form != DecoderForm::Several && options_.form != DecoderForm::PagedSpan;
+  }
+  bool isStep() const {
+    return options_.form == DecoderForm::Step || options_.form == DecoderForm::PagedStep;
+  }
+  std::string sequences() const { return options_.form == DecoderForm::PagedStep ? "b" : "1"; }
+  /// Tokens of a sequence.
+  std::string length() const { return isStep() ? "1" : "t"; }
+  /// Positions of a sequence's pages.
+  std::string kept() const { return "n*" + number(options_.positions); }
+  Value maskInput(const std::string &name) {
+    return g_.input(name, TS_F32, {sequences(), "1", length(), kept()});
+  }
+
   void writeLogits(Value x) {
     x = normalised(x, "output_norm.weight", a_.width, 1);
+    if (isPaged())
+      g_.output("hidden", x);
+    if (!hasLogits())
+      return;
     bool isTied = !file_.find("output.weight");
     Value logits =
         product(x, isTied ? "token_embd.weight" : "output.weight", a_.width, a_.vocabulary);
@@ -84,7 +115,7 @@ private:
   Value product(Value x, const std::string &name, int64_t columns, int64_t rows) {
     Value weights = matrix(name, columns, rows);
     return g_.op("block_product", {x, weights},
-                 {{"format", formatOf(name)}, {"x_bits", int64_t(isExact_ ? 0 : 8)}});
+                 {{"format", formatOf(name)}, {"x_bits", int64_t(options_.exact ? 0 : 8)}});
   }
   /// One f32 for each column.
   Value vector(const std::string &name, int64_t size) {
@@ -181,27 +212,49 @@ private:
     return parts.size() == 1 ? parts[0] : g_.op("concat", parts, {{"axis", int64_t(2)}});
   }
 
-  /// [n, heads, size] as [1, heads, n, size].
+  /// [n, heads, size] as [1, heads, n, size], or of one token of each of several sequences
+  /// [n, heads, 1, size].
   Value headsFirst(Value x, int64_t count, const std::string &n) {
+    if (isStep() && n == t_)
+      return g_.reshape(x, {n, number(count), "1", number(a_.headSize)});
     return g_.reshape(g_.transpose(x, {1, 0, 2}), {"1", number(count), n, number(a_.headSize)});
   }
 
+  /// [sequences, heads, positions, size]: what the pages have, and in its place what is new.
+  Value paged(Value pages, Value news) {
+    Value old = g_.op("gather", {pages, table_}, {{"axis", int64_t(0)}});
+    Dims dims = {sequences(), kept(), number(a_.keyHeads), number(a_.headSize)};
+    Value placed = g_.op("gather", {news, place_}, {{"axis", int64_t(0)}});
+    Value all = g_.op("where", {isNew_, placed, g_.reshape(old, dims)});
+    return g_.transpose(all, {0, 2, 1, 3});
+  }
+
   Value attend(Value q, Value k, Value v, int64_t layer) {
-    std::vector<Value> operands = {headsFirst(q, a_.heads, t_),
-                                   headsFirst(k, a_.keyHeads, t_),
-                                   headsFirst(v, a_.keyHeads, t_),
-                                   TS_NO_VALUE,
-                                   headsFirst(pasts_[size_t(2 * layer)], a_.keyHeads, "past"),
-                                   headsFirst(pasts_[size_t(2 * layer + 1)], a_.keyHeads, "past"),
-                                   TS_NO_VALUE};
+    Value pastKey = pasts_[size_t(2 * layer)], pastValue = pasts_[size_t(2 * layer + 1)];
+    std::vector<Value> operands;
     std::vector<NamedAttribute> attributes = {{"scale", a_.scoreScale}, {"softcap", a_.scoreCap}};
-    if (!isStep_)
-      attributes.push_back({"is_causal", true});
-    if (a_.hasWindow(layer))
-      attributes.push_back({"left_window", a_.window - 1});
+    if (isPaged()) {
+      operands = {headsFirst(q, a_.heads, t_), paged(pastKey, k), paged(pastValue, v),
+                  masks_[a_.hasWindow(layer) ? 1 : 0]};
+    } else {
+      operands = {headsFirst(q, a_.heads, t_),
+                  headsFirst(k, a_.keyHeads, t_),
+                  headsFirst(v, a_.keyHeads, t_),
+                  TS_NO_VALUE,
+                  headsFirst(pastKey, a_.keyHeads, "past"),
+                  headsFirst(pastValue, a_.keyHeads, "past"),
+                  TS_NO_VALUE};
+      if (!isStep())
+        attributes.push_back({"is_causal", true});
+      if (a_.hasWindow(layer))
+        attributes.push_back({"left_window", a_.window - 1});
+    }
     Value y = g_.op("attention", operands, attributes);
+    Dims rows = {t_, number(a_.heads * a_.headSize)};
+    if (isStep())
+      return g_.reshape(y, rows);
     y = g_.reshape(y, {number(a_.heads), t_, number(a_.headSize)});
-    return g_.reshape(g_.transpose(y, {1, 0, 2}), {t_, number(a_.heads * a_.headSize)});
+    return g_.reshape(g_.transpose(y, {1, 0, 2}), rows);
   }
 
   Value activated(Value x) {
@@ -232,8 +285,10 @@ private:
   GraphOf &g_;
   const Architecture &a_;
   const GgufFile &file_;
-  bool isStep_, isExact_;
-  std::string t_;
+  DecoderOptions options_;
+  std::string t_; // tokens of all sequences
+  Value table_ = TS_NO_VALUE, place_ = TS_NO_VALUE, isNew_ = TS_NO_VALUE;
+  std::vector<Value> masks_; // of layers without a window, then of those with one
   std::vector<Value> cosines_, sines_, pasts_, news_;
   std::map<std::string, Value> matrices_;
   DecoderInputs inputs_;
@@ -242,8 +297,8 @@ private:
 } // namespace
 
 DecoderInputs buildDecoder(GraphOf &graph, const Architecture &architecture, const GgufFile &file,
-                           bool isStep, bool isExact) {
-  return DecoderWriter(graph, architecture, file, isStep, isExact).write();
+                           const DecoderOptions &options) {
+  return DecoderWriter(graph, architecture, file, options).write();
 }
 
 } // namespace tensmith::generation

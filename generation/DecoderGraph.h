@@ -9,6 +9,16 @@
 // rotate otherwise), for each layer past_key and past_value f32 [past, keyHeads, headSize], then
 // the file's tensors. Results: of a step logits f32 [1, vocabulary]; for each layer key and value
 // f32 [t, keyHeads, headSize].
+//
+// Paged forms take keys and values from pages that all sequences share (vLLM, arXiv 2309.06180):
+// past_key and past_value are f32 [pages, positions, keyHeads, headSize], and `table`, i64 [b, n],
+// names the n pages of each of b sequences, room for the new tokens included. Of position p of
+// them, `is_new`, bool [b, n * positions, 1, 1], says whether its token is one of these, and
+// `place`, i64 [b, n * positions], which. So keys stand where their positions are, whoever else is
+// computed, and sums over them have one order. `mask`, f32 [b, 1, t, n * positions] (twice where
+// some layers have a window), is minus infinity where a row doesn't see a key. One of b and t is 1,
+// and the other counts the tokens. Beside logits they give `hidden` f32 [tokens, width], what the
+// last product is of.
 #pragma once
 
 #include "generation/Architecture.h"
@@ -21,9 +31,22 @@ struct DecoderInputs {
   std::vector<const GgufTensor *> weights;
 };
 
-/// `isStep`: t is 1, and logits are asked for; else it is open. `isExact`: nothing is rounded to 8
-/// bits. Throws Failure where tensors are missing or of other sizes than the architecture's.
+enum class DecoderForm {
+  Step,       // a token behind others of its sequence
+  Several,    // tokens behind others; no logits
+  PagedStep,  // a token of each of several sequences
+  PagedSpan,  // Several, on pages
+  PagedDraft, // PagedSpan, with the logits of each token
+};
+
+struct DecoderOptions {
+  DecoderForm form = DecoderForm::Step;
+  bool exact = false;    // nothing is rounded to 8 bits
+  int64_t positions = 0; // of a page
+};
+
+/// Throws Failure where tensors are missing or of other sizes than the architecture's.
 DecoderInputs buildDecoder(GraphOf &graph, const Architecture &architecture, const GgufFile &file,
-                           bool isStep, bool isExact);
+                           const DecoderOptions &options);
 
 } // namespace tensmith::generation

@@ -4,7 +4,6 @@
 #include "client/Compiler.h"
 #include "client/ModuleCache.h"
 #include "files/Failure.h"
-#include "generation/DecoderGraph.h"
 
 #include <algorithm>
 #include <chrono>
@@ -62,7 +61,7 @@ std::shared_ptr<LanguageModel> LanguageModel::load(const std::string &path,
 
 LanguageModel::LanguageModel(const std::string &path, const ModelSettings &settings)
     : file_(GgufFile::open(path)), architecture_(architectureOf(file_)),
-      tokenizer_(Tokenizer::of(file_)) {
+      tokenizer_(Tokenizer::of(file_)), settings_(settings) {
   if (int64_t(tokenizer_.size()) != architecture_.vocabulary)
     fail(path, fmt::format("has {} tokens and embeddings of {}", tokenizer_.size(),
                            architecture_.vocabulary));
@@ -70,25 +69,35 @@ LanguageModel::LanguageModel(const std::string &path, const ModelSettings &setti
   if (context_ < 1 || context_ > architecture_.context)
     fail(path, fmt::format("takes contexts of 1 to {} tokens, not of {}", architecture_.context,
                            context_));
-  step_ = part(true, settings);
-  several_ = part(false, settings);
 }
 
-LanguageModel::Part LanguageModel::part(bool isStep, const ModelSettings &settings) const {
+const LanguageModel::Part &LanguageModel::part(DecoderForm form, int64_t positions) const {
+  std::lock_guard lock(mutex_);
+  Part &part = parts_[{form, positions}];
+  if (part.session)
+    return part;
   GraphOf graph;
-  DecoderInputs inputs = buildDecoder(graph, architecture_, file_, isStep, settings.exact);
-  Part part;
+  DecoderInputs inputs =
+      buildDecoder(graph, architecture_, file_, {form, settings_.exact, positions});
   SessionOptions options;
-  options.threads = settings.threads;
-  part.session = std::make_unique<Session>(moduleOf(graph, settings), options);
+  options.threads = settings_.threads;
   for (const GgufTensor *tensor : inputs.weights)
     part.weights.push_back(viewOf(*tensor));
+  part.session = std::make_unique<Session>(moduleOf(graph, settings_), options);
   return part;
+}
+
+void LanguageModel::check(std::span<const Token> tokens) const {
+  for (Token token : tokens)
+    if (token < 0 || token >= architecture_.vocabulary)
+      failUsage(fmt::format("token {} is none of {}", token, architecture_.vocabulary));
 }
 
 // ---- Conversations
 
-Context::Context(std::shared_ptr<const LanguageModel> model) : model_(std::move(model)) {
+Context::Context(std::shared_ptr<const LanguageModel> model)
+    : model_(std::move(model)), step_(model_->part(DecoderForm::Step)),
+      several_(model_->part(DecoderForm::Several)) {
   caches_.resize(size_t(2 * model_->architecture().layers));
   logits_.resize(size_t(model_->architecture().vocabulary));
 }
@@ -113,9 +122,7 @@ std::span<const float> Context::become(std::span<const Token> tokens) {
   if (int64_t(tokens.size()) > model_->contextLength())
     failUsage(fmt::format("{} tokens are more than the context of {} takes", tokens.size(),
                           model_->contextLength()));
-  for (Token token : tokens)
-    if (token < 0 || token >= model_->architecture().vocabulary)
-      failUsage(fmt::format("token {} is none of {}", token, model_->architecture().vocabulary));
+  model_->check(tokens);
   size_t same = size_t(std::ranges::mismatch(tokens_, tokens).in1 - tokens_.begin());
   // The last one's logits are wanted in any case.
   tokens_.resize(std::min(same, tokens.size() - 1));
@@ -131,7 +138,7 @@ void Context::compute(std::span<const Token> tokens) {
   const Architecture &a = model_->architecture();
   bool isStep = tokens.size() == 1;
   auto count = int64_t(tokens.size()), past = int64_t(tokens_.size());
-  const LanguageModel::Part &part = isStep ? model_->step_ : model_->several_;
+  const LanguageModel::Part &part = isStep ? step_ : several_;
   std::vector<Tensor> inputs;
   Tensor ids(TS_I64, {count});
   std::ranges::copy(tokens, ids.as<int64_t>());

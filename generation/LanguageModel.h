@@ -1,20 +1,23 @@
 // A language model from a GGUF file: its decoder compiled, its tokenizer, and conversations with
 // it.
 //
-// Two modules are compiled, without weights, and kept in the cache of modules: one for a token
-// behind others, one for any number of them. Weights are the mapped file's. A conversation
+// Modules are compiled without weights, and kept in the cache of modules: for a conversation one
+// for a token behind others, and one for any number of them. Weights are the mapped file's. A
+// conversation
 // (`Context`) keeps the keys and values of its tokens, into whose memory the modules write those of
 // new ones; tokens that it begins with and that are there already are not computed again. The last
 // token is always computed alone, so that a prompt gives the same text again.
 #pragma once
 
 #include "generation/Architecture.h"
+#include "generation/DecoderGraph.h"
 #include "generation/Sampling.h"
 
 #include <tensmith/tensmith.hpp>
 
 #include <functional>
 #include <memory>
+#include <mutex>
 
 namespace tensmith::generation {
 
@@ -39,21 +42,26 @@ public:
   const GgufFile &file() const { return file_; }
   int64_t contextLength() const { return context_; }
 
-private:
-  friend class Context;
-  LanguageModel(const std::string &path, const ModelSettings &settings);
   /// A module's session, and its inputs behind those of a run.
   struct Part {
     std::unique_ptr<Session> session;
     std::vector<Tensor> weights;
   };
-  Part part(bool isStep, const ModelSettings &settings) const;
+  /// Compiled when it is first asked for; by any thread. `positions`: of a page, of paged forms.
+  const Part &part(DecoderForm form, int64_t positions = 0) const;
+  /// Throws Failure where a token is none of the vocabulary.
+  void check(std::span<const Token> tokens) const;
+
+private:
+  LanguageModel(const std::string &path, const ModelSettings &settings);
 
   GgufFile file_;
   Architecture architecture_;
   Tokenizer tokenizer_;
+  ModelSettings settings_;
   int64_t context_ = 0;
-  Part step_, several_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<DecoderForm, int64_t>, Part> parts_;
 };
 
 /// A conversation, used by one thread at a time.
@@ -74,6 +82,7 @@ private:
   int64_t floatsOfToken() const;
 
   std::shared_ptr<const LanguageModel> model_;
+  const LanguageModel::Part &step_, &several_;
   std::vector<Token> tokens_;
   std::vector<std::vector<float>> caches_; // keys and values by turns, of each layer
   std::vector<float> logits_;

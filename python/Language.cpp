@@ -1,7 +1,7 @@
 // Language models for Python, the extension module `_language`: what tensmith/language.py is made
 // of.
 #include "files/Failure.h"
-#include "generation/LanguageModel.h"
+#include "generation/Batch.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -57,6 +57,57 @@ Logits become(Context &context, const std::vector<Token> &tokens) {
   return Logits(copy, {size}, owner);
 }
 
+using Rows = nb::ndarray<nb::numpy, const float, nb::ndim<2>>;
+
+/// `give` has each token; `hidden`, where it is not None, the place and the rows of tokens instead.
+uint64_t add(Batch &batch, std::vector<Token> prompt, int64_t most, SamplingSettings sampling,
+             nb::object give, nb::object end, nb::object hidden) {
+  // A step, which has no lock, may be the last to know them.
+  struct Callables {
+    nb::object give, end, hidden;
+  };
+  std::shared_ptr<Callables> of(new Callables{give, end, hidden}, [](Callables *callables) {
+    nb::gil_scoped_acquire locked;
+    delete callables;
+  });
+  BatchRequest request;
+  request.prompt = std::move(prompt);
+  request.settings = {sampling, most};
+  request.give = [of](Token token) {
+    nb::gil_scoped_acquire locked;
+    return nb::cast<bool>(of->give(token));
+  };
+  request.end = [of](BatchEnd reason) {
+    nb::gil_scoped_acquire locked;
+    constexpr const char *kNames[] = {"stop", "length", "cancelled"};
+    of->end(kNames[size_t(reason)]);
+  };
+  size_t width = size_t(batch.model().architecture().width);
+  if (!hidden.is_none())
+    request.hidden = [of, width](int64_t first, std::span<const float> rows) {
+      nb::gil_scoped_acquire locked;
+      of->hidden(first,
+                 nb::cast(Rows(rows.data(), {rows.size() / width, width}), nb::rv_policy::copy));
+    };
+  return batch.add(std::move(request));
+}
+
+nb::dict countsOf(const Batch &batch) {
+  BatchCounts counts = batch.counts();
+  nb::dict result;
+  for (auto [name, value] : {std::pair{"running", counts.running},
+                             {"waiting", counts.waiting},
+                             {"held_pages", counts.heldPages},
+                             {"pages", counts.pages},
+                             {"prompt_tokens", counts.promptTokens},
+                             {"reused_tokens", counts.reusedTokens},
+                             {"tokens", counts.tokens},
+                             {"steps", counts.steps},
+                             {"preempted", counts.preempted}})
+    result[name] = value;
+  return result;
+}
+
 nb::bytes asBytes(const std::string &text) { return nb::bytes(text.data(), text.size()); }
 
 } // namespace
@@ -87,15 +138,34 @@ NB_MODULE(_language, m) {
            })
       .def("become", &become, nb::arg("tokens"))
       .def_prop_ro("tokens", [](const Context &context) { return context.tokens(); });
+  nb::class_<SamplingSettings>(m, "Sampling")
+      .def(
+          "__init__",
+          [](SamplingSettings *self, double temperature, int64_t topK, double topP, double minP,
+             double repeatPenalty, int64_t repeatLast, uint64_t seed) {
+            new (self)
+                SamplingSettings{temperature, topK, topP, minP, repeatPenalty, repeatLast, seed};
+          },
+          nb::arg("temperature"), nb::arg("top_k"), nb::arg("top_p"), nb::arg("min_p"),
+          nb::arg("repeat_penalty"), nb::arg("repeat_last"), nb::arg("seed"));
+  nb::class_<Batch>(m, "Batch")
+      .def(
+          "__init__",
+          [](Batch *self, const std::shared_ptr<LanguageModel> &model, int64_t sequences,
+             int64_t cacheTokens, int64_t promptPiece) {
+            new (self) Batch(model, {sequences, cacheTokens, promptPiece});
+          },
+          nb::arg("model"), nb::arg("sequences"), nb::arg("cache_tokens"), nb::arg("prompt_piece"))
+      .def("add", &add, nb::arg("prompt"), nb::arg("tokens"), nb::arg("sampling"), nb::arg("give"),
+           nb::arg("end"), nb::arg("hidden").none())
+      .def("cancel", &Batch::cancel, nb::arg("number"))
+      .def("step", &Batch::step, nb::call_guard<nb::gil_scoped_release>())
+      .def("counts", &countsOf);
   nb::class_<Sampler>(m, "Sampler")
       .def(
           "__init__",
-          [](Sampler *self, double temperature, int64_t topK, double topP, double minP,
-             double repeatPenalty, int64_t repeatLast, uint64_t seed) {
-            new (self) Sampler({temperature, topK, topP, minP, repeatPenalty, repeatLast, seed});
-          },
-          nb::arg("temperature"), nb::arg("top_k"), nb::arg("top_p"), nb::arg("min_p"),
-          nb::arg("repeat_penalty"), nb::arg("repeat_last"), nb::arg("seed"))
+          [](Sampler *self, const SamplingSettings &settings) { new (self) Sampler(settings); },
+          nb::arg("settings"))
       .def("next", [](Sampler &sampler, const GivenLogits &logits, const std::vector<Token> &past) {
         return sampler.next({logits.data(), logits.size()}, past);
       });

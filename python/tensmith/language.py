@@ -19,7 +19,7 @@ import numpy
 
 from . import _language
 
-__all__ = ["Model", "load"]
+__all__ = ["Batch", "Model", "Text", "load"]
 
 
 class Model:
@@ -57,7 +57,8 @@ class Model:
         min_p: float = 0.05, repeat_penalty: float = 1.0, repeat_last: int = 64, seed: int = 0, control: bool = False,
     ) -> Iterator[str]:  # fmt: skip
         """The continuation in pieces of whole characters. `tokens`: as many at most; `temperature` 0: always the likeliest."""
-        sampler = _language.Sampler(temperature, top_k, top_p, min_p, repeat_penalty, repeat_last, seed)
+        settings = _language.Sampling(temperature, top_k, top_p, min_p, repeat_penalty, repeat_last, seed)
+        sampler = _language.Sampler(settings)
         known = self.encode(prompt, control=control) if isinstance(prompt, str) else list(prompt)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for count in range(tokens):
@@ -75,6 +76,89 @@ class Model:
     def generate(self, prompt: str | Sequence[int], **settings) -> str:
         """The continuation; settings are those of `stream`."""
         return "".join(self.stream(prompt, **settings))
+
+
+    def batch(self, *, sequences: int = 8, cache_tokens: int = 0, prompt_piece: int = 256) -> Batch:
+        """For several texts at a time."""
+        return Batch(self, _language.Batch(self._handle, sequences, cache_tokens, prompt_piece))
+
+
+class Text:
+    """One of a batch's texts. `end` is None until it is done, and then "stop", "length" or "cancelled"."""
+
+    def __init__(self, batch: Batch, prompt: list[int]):
+        self._batch = batch
+        self._number = 0
+        self.prompt = prompt
+        self.tokens: list[int] = []
+        self.end: str | None = None
+
+    @property
+    def text(self) -> str:
+        """So far."""
+        return self._batch.model.decode(self.tokens)
+
+    def cancel(self) -> None:
+        """Ends it; what it held is free at once."""
+        self._batch._handle.cancel(self._number)
+
+    def _give(self, token: int) -> bool:
+        self.tokens.append(token)
+        return True
+
+    def _finish(self, end: str) -> None:
+        self.end = end
+
+
+class Batch:
+    """Several texts of one model, each of which gets the tokens that it gets alone. A step computes a piece of one prompt, of
+    `prompt_piece` tokens, and the next token of each of `sequences` texts; the others wait. Keys and values of all together are of
+    `cache_tokens` tokens at most (0: four times the context); equal beginnings are computed once. Used by one thread at a time."""
+
+    def __init__(self, model: Model, handle: _language.Batch):
+        self.model = model
+        self._handle = handle
+
+    def add(
+        self, prompt: str | Sequence[int], *, tokens: int = 128, temperature: float = 0.8, top_k: int = 40, top_p: float = 0.95,
+        min_p: float = 0.05, repeat_penalty: float = 1.0, repeat_last: int = 64, seed: int = 0, control: bool = False,
+    ) -> Text:  # fmt: skip
+        """A text, whose settings are those of `Model.stream`; at any time."""
+        known = self.model.encode(prompt, control=control) if isinstance(prompt, str) else list(prompt)
+        text = Text(self, known)
+        settings = _language.Sampling(temperature, top_k, top_p, min_p, repeat_penalty, repeat_last, seed)
+        text._number = self._handle.add(known, tokens, settings, text._give, text._finish, None)
+        return text
+
+    def embed(self, prompts: Sequence[str | Sequence[int]]) -> numpy.ndarray:
+        """The mean of the last layer's rows over the tokens of each, of length 1: f32 [prompts, width]. Other texts go on meanwhile."""
+        sums: list[numpy.ndarray] = [numpy.zeros(0)] * len(prompts)
+        left = set(range(len(prompts)))
+        settings = _language.Sampling(0, 0, 1, 0, 1, 0, 0)
+        for i, prompt in enumerate(prompts):
+
+            def hidden(first, rows, i=i):
+                sums[i] = rows.sum(0, dtype=numpy.float64) + (sums[i] if first else 0)
+
+            known = self.model.encode(prompt) if isinstance(prompt, str) else list(prompt)
+            self._handle.add(known, 0, settings, lambda token: True, lambda end, i=i: left.remove(i), hidden)
+        while left:
+            self.step()
+        return numpy.stack([x / max(float(numpy.linalg.norm(x)), 1e-12) for x in sums]).astype(numpy.float32)
+
+    def step(self) -> bool:
+        """False where there was nothing to do."""
+        return self._handle.step()
+
+    def run(self) -> None:
+        """Until all texts are done."""
+        while self.step():
+            pass
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Texts that run and wait, pages that they hold and that there are, and tokens so far, of which pages of others were reused."""
+        return self._handle.counts()
 
 
 def load(path: str | os.PathLike, *, threads: int = 0, context: int = 0, exact: bool = False, cache_dir: str | os.PathLike | None = None) -> Model:

@@ -10,7 +10,8 @@
 //
 // Several rows of x wait for arithmetic: an item's rows of w are decoded into the thread's scratch,
 // where all of x is multiplied by them, in tiles of registers. They are as many as the second-level
-// cache holds beside x.
+// cache holds beside x. Where x may be rounded, a few rows of x share what is read and unpacked of
+// w instead, and each of them gives the very numbers that it gives alone.
 //
 // The last rows of a tile are repeated where there are no more, but not stored again: what is fused
 // behind the product may be written over what it reads.
@@ -37,6 +38,8 @@ constexpr const Choice *kChoices[] = {&choice::weightRows};
 constexpr int64_t kStreams = 4;       // of weights, unasked
 constexpr int64_t kLeastOfRange = 32; // rows of weights: a range makes the sums of x anew
 constexpr int64_t kTileRows = 4, kTileColumns = 4, kFewRegisters = 2; // of x, of w
+constexpr int64_t kRoundedRows = 4, kRoundedStreams = 2; // a tile of rounded rows of x, and of w
+constexpr int64_t kPanelRows = 32;                       // of x, rounded into the scratch at once
 constexpr int64_t kMostDecoded = 256, kMostScratch = int64_t(1) << 26;
 
 /// What the code is made for.
@@ -84,22 +87,27 @@ public:
         vector_(withLanes(f32_, product.lanes)), dims_(emitter.dims(op_.getY())),
         rows_(math_.product(ArrayRef(dims_).drop_back())), count_(dims_.back()) {}
 
-  /// In bytes; false where there is no code for it.
-  bool emitBytes(int64_t streams, Value begin, Value end) {
-    auto dots = BlockDots::of(math_, product_.format, product_.columns, machine_.vectorBytes,
-                              machine_.products(Number::U8, Number::I8, Number::I32));
-    if (!dots)
-      return false;
-    scratch_ = emitScratch(emitter_, math_.constant(dots->scratchBytes()), begin, end);
-    emitIf(math_, math_.less(begin, end), [&] { dots->round(x_, scratch_); });
-    emitFor(math_, begin, end, math_.constant(1), [&](Value item) {
-      Rows rows = rowsFrom(math_.mul(item, streams), streams, count_);
-      SmallVector<BlockDots::Sums> sums = multiplyBytes(*dots, rows.numbers);
-      for (size_t i = 0; i < rows.size(); ++i)
-        ifBoth(rows.areThere[i], {},
-               [&] { give(math_.constant(0), rows.numbers[i], dots->total(sums[i])); });
+  /// In bytes, `dots`, by panels of rows of x.
+  void emitBytes(BlockDots &dots, int64_t streams, Value begin, Value end) {
+    int64_t panelRows = product_.isOneRow ? 1 : kPanelRows;
+    rounded_ = math_.constant(dots.scratchBytes());
+    scratch_ = emitScratch(emitter_, math_.constant(panelRows * dots.scratchBytes()), begin, end);
+    Value isWork = math_.less(begin, end), one = math_.constant(1);
+    emitFor(math_, math_.constant(0), rows_, math_.constant(panelRows), [&](Value first) {
+      Value there = math_.min(math_.sub(rows_, first), math_.constant(panelRows));
+      emitIf(math_, isWork, [&] {
+        emitFor(math_, math_.constant(0), there, one, [&](Value row) {
+          Value x = math_.mul(math_.add(first, row), product_.columns * 4);
+          dots.round(bytesAt(x_, x), bytesAt(scratch_, math_.mul(row, rounded_)));
+        });
+      });
+      emitFor(math_, begin, end, one, [&](Value item) {
+        Rows of = rowsFrom(math_.mul(item, streams), streams, count_);
+        emitFor(math_, math_.constant(0), there, math_.constant(roundedRows()), [&](Value row) {
+          multiplyBytes(dots, rowsFrom(row, roundedRows(), there), of, first);
+        });
+      });
     });
-    return true;
   }
 
   void emitOneRow(int64_t streams, Value begin, Value end) {
@@ -150,35 +158,6 @@ private:
   }
 
   // One row of x.
-
-  SmallVector<BlockDots::Sums> multiplyBytes(BlockDots &dots, const Values &rows) {
-    SmallVector<BlockDots::Sums> sums;
-    Values starts, initial;
-    for (Value row : rows) {
-      starts.push_back(bytesAt(w_, math_.mul(row, product_.rowBytes())));
-      BlockDots::Sums zeros = dots.zeros();
-      initial.append({zeros.products, zeros.offsets});
-    }
-    auto unpack = [&](ValueRange values) {
-      sums.clear();
-      for (size_t i = 0; i < values.size(); i += 2)
-        sums.push_back({values[i], values[i + 1]});
-    };
-    auto addStrips = [&](Value index, ValueRange carried) {
-      Values strips, next;
-      for (Value start : starts)
-        strips.push_back(bytesAt(start, math_.mul(index, dots.stripBytes())));
-      unpack(carried);
-      dots.add(strips, index, scratch_, sums);
-      for (const BlockDots::Sums &sum : sums)
-        next.append({sum.products, sum.offsets});
-      return next;
-    };
-    Values last = emitReduction(math_, math_.constant(0), math_.constant(dots.strips()),
-                                math_.constant(1), initial, addStrips);
-    unpack(last);
-    return sums;
-  }
 
   /// The sum of each group of x, in scratch.
   void sumGroups(Value begin, Value &end) {
@@ -247,6 +226,56 @@ private:
         offsets = multiplyAdd(scales[row].offset[size_t(group)], sum, offsets);
       }
     }
+  }
+
+  // Rounded rows of x.
+
+  int64_t roundedRows() const { return product_.isOneRow ? 1 : kRoundedRows; }
+
+  /// Products of a tile: `rows` are those of the panel, whose first is row `first` of x.
+  void multiplyBytes(BlockDots &dots, const Rows &rows, const Rows &columns, Value first) {
+    Values starts, panels, initial;
+    for (Value column : columns.numbers)
+      starts.push_back(bytesAt(w_, math_.mul(column, product_.rowBytes())));
+    for (Value row : rows.numbers)
+      panels.push_back(bytesAt(scratch_, math_.mul(row, rounded_)));
+    for (size_t i = 0; i < rows.size() * columns.size(); ++i) {
+      BlockDots::Sums zeros = dots.zeros();
+      initial.append({zeros.products, zeros.offsets});
+    }
+    Values last = emitReduction(math_, math_.constant(0), math_.constant(dots.strips()),
+                                math_.constant(1), initial, [&](Value index, ValueRange carried) {
+                                  return addStrips(dots, starts, panels, index, carried);
+                                });
+    SmallVector<BlockDots::Sums> sums = sumsOf(last);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      size_t row = i / columns.size(), column = i % columns.size();
+      ifBoth(rows.areThere[row], columns.areThere[column], [&] {
+        give(math_.add(first, rows.numbers[row]), columns.numbers[column], dots.total(sums[i]));
+      });
+    }
+  }
+
+  static SmallVector<BlockDots::Sums> sumsOf(ValueRange values) {
+    SmallVector<BlockDots::Sums> sums;
+    for (size_t i = 0; i < values.size(); i += 2)
+      sums.push_back({values[i], values[i + 1]});
+    return sums;
+  }
+
+  /// What LLVM finds that rows of x do alike, unpacking w, is done once.
+  Values addStrips(BlockDots &dots, const Values &starts, const Values &panels, Value index,
+                   ValueRange carried) {
+    Values strips, next;
+    for (Value start : starts)
+      strips.push_back(bytesAt(start, math_.mul(index, dots.stripBytes())));
+    SmallVector<BlockDots::Sums> sums = sumsOf(carried);
+    for (size_t row = 0; row < panels.size(); ++row)
+      dots.add(strips, index, panels[row],
+               MutableArrayRef(sums).slice(row * strips.size(), strips.size()));
+    for (const BlockDots::Sums &sum : sums)
+      next.append({sum.products, sum.offsets});
+    return next;
   }
 
   // Several rows of x.
@@ -360,8 +389,8 @@ private:
   Value x_, w_;
   Type f32_, vector_;
   Values dims_;
-  Value rows_, count_; // of x, and of w
-  Value scratch_;
+  Value rows_, count_;      // of x, and of w
+  Value scratch_, rounded_; // bytes of a rounded row of x there
 };
 
 bool isBlockProduct(Operation *op) {
@@ -377,24 +406,36 @@ bool isBlockProduct(Operation *op) {
 KernelParts blockProductParts(graph::KernelOp kernel, graph::BlockProductOp root,
                               const Machine &machine, const Point &asked) {
   Product product = productOf(root, machine);
-  int64_t together = product.isOneRow ? streamsOf(product, asked) : decodedRows(product, machine);
+  auto dotsOf = [=, &machine](IndexMath &math) -> std::optional<BlockDots> {
+    if (graph::BlockProductOp(root).getXBits() != 8)
+      return std::nullopt;
+    return BlockDots::of(math, product.format, product.columns, machine.vectorBytes,
+                         machine.products(Number::U8, Number::I8, Number::I32));
+  };
+  auto rowsTogether = [=, &machine](bool isRounded) {
+    return product.isOneRow ? streamsOf(product, asked)
+           : isRounded      ? kRoundedStreams
+                            : decodedRows(product, machine);
+  };
   KernelParts parts;
   parts.summary = "block product, " + std::string(product.format.name);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     auto dims = dimValues(math, sizes, root.getY().getType());
     Value rows = math.product(ArrayRef(dims).drop_back());
+    bool isRounded = dotsOf(math).has_value();
+    int64_t together = rowsTogether(isRounded);
     Value grain = grainOf(math, math.mul(rows, together * product.columns));
-    if (product.isOneRow)
+    if (product.isOneRow || isRounded)
       grain = math.max(grain, math.constant((kLeastOfRange + together - 1) / together));
     return {math.ceilDiv(dims.back(), math.constant(together)), grain, asked.of(kChoices)};
   };
   parts.body = [=, &machine](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     ProductEmitter code(emitter, kernel, product, machine, results);
-    if (!product.isOneRow)
-      return code.emitRows(together, begin, end);
-    bool mayRound = graph::BlockProductOp(root).getXBits() == 8;
-    if (!mayRound || !code.emitBytes(together, begin, end))
-      code.emitOneRow(together, begin, end);
+    auto dots = dotsOf(emitter.math);
+    int64_t together = rowsTogether(dots.has_value());
+    if (dots)
+      return code.emitBytes(*dots, together, begin, end);
+    product.isOneRow ? code.emitOneRow(together, begin, end) : code.emitRows(together, begin, end);
   };
   return parts;
 }

@@ -1,0 +1,336 @@
+// Steps of several sequences; see Batch.h.
+#include "generation/Batch.h"
+
+#include "files/Failure.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <limits>
+
+namespace tensmith::generation {
+namespace {
+
+constexpr int64_t kPositions = 16; // of a page
+constexpr int64_t kMostSequences = 1024, kMostCacheTokens = int64_t(1) << 24;
+
+int64_t pagesFor(int64_t tokens) { return (tokens + kPositions - 1) / kPositions; }
+
+BatchSettings checked(BatchSettings settings, const LanguageModel &model) {
+  if (settings.sequences < 1 || settings.sequences > kMostSequences)
+    failUsage(fmt::format("sequences that are computed at a time are 1 to {}", kMostSequences));
+  if (settings.promptPiece < 1)
+    failUsage("a piece of a prompt has at least one token");
+  if (!settings.cacheTokens)
+    settings.cacheTokens = 4 * model.contextLength();
+  if (settings.cacheTokens < model.contextLength() || settings.cacheTokens > kMostCacheTokens)
+    failUsage(fmt::format("the pages of all sequences take {} tokens, the context, to {}",
+                          model.contextLength(), kMostCacheTokens));
+  return settings;
+}
+
+} // namespace
+
+Batch::Batch(std::shared_ptr<const LanguageModel> model, const BatchSettings &settings)
+    : model_(std::move(model)), settings_(checked(settings, *model_)),
+      // One more than the context takes, for a page that is copied.
+      pool_(pagesFor(settings_.cacheTokens) + 1, kPositions),
+      step_(model_->part(DecoderForm::PagedStep, kPositions)),
+      span_(model_->part(DecoderForm::PagedSpan, kPositions)) {
+  const Architecture &a = model_->architecture();
+  floatsOfToken_ = a.keyHeads * a.headSize;
+  auto size = size_t((pool_.pages() + 1) * kPositions * floatsOfToken_);
+  for (int64_t i = 0; i < 2 * a.layers; ++i) {
+    // Memory that the system gives when it is first written.
+    caches_.emplace_back(static_cast<float *>(std::calloc(size, sizeof(float))), &std::free);
+    if (!caches_.back())
+      failUsage(fmt::format("there is no memory for keys and values of {} tokens",
+                            settings_.cacheTokens));
+  }
+  news_.resize(size_t(2 * a.layers));
+}
+
+uint64_t Batch::add(BatchRequest request) {
+  if (request.prompt.empty())
+    failUsage("there are no tokens to continue");
+  if (int64_t(request.prompt.size()) > model_->contextLength())
+    failUsage(fmt::format("{} tokens are more than the context of {} takes", request.prompt.size(),
+                          model_->contextLength()));
+  model_->check(request.prompt);
+  Sampler sampler(request.settings.sampling);
+  std::vector<Token> tokens = request.prompt;
+  waiting_.push_back({++numbers_, std::move(request), std::move(sampler), std::move(tokens), {}});
+  return numbers_;
+}
+
+BatchCounts Batch::counts() const {
+  BatchCounts counts = counts_;
+  counts.running = int64_t(running_.size()), counts.waiting = int64_t(waiting_.size());
+  counts.heldPages = pool_.held(), counts.pages = pool_.pages();
+  return counts;
+}
+
+std::vector<Token> Batch::Sequence::keys(int64_t begin, int64_t count) const {
+  std::vector<Token> keys(tokens.begin() + begin, tokens.begin() + begin + count);
+  int64_t ofPrompt = int64_t(request.prompt.size()) - (givesText() ? 1 : 0);
+  for (int64_t i = std::max<int64_t>(ofPrompt - begin, 0); i < count; ++i)
+    keys[size_t(i)] = ~keys[size_t(i)];
+  return keys;
+}
+
+bool Batch::cancel(uint64_t number) {
+  for (Sequences *list : {&running_, &waiting_})
+    for (auto at = list->begin(); at != list->end(); ++at)
+      if (at->number == number) {
+        finish(*list, at, BatchEnd::Cancelled);
+        return true;
+      }
+  return false;
+}
+
+void Batch::finish(Sequences &of, Sequences::iterator sequence, BatchEnd end) {
+  pool_.release(sequence->cache);
+  Sequences done;
+  done.splice(done.end(), of, sequence);
+  if (done.front().request.end)
+    done.front().request.end(end);
+}
+
+/// A step: what waits begins, then a piece of a prompt, then a token of every text.
+bool Batch::step() {
+  admit();
+  bool isWork = computePiece();
+  isWork |= computeTokens();
+  counts_.steps += isWork;
+  return isWork;
+}
+
+void Batch::admit() {
+  while (!waiting_.empty() && int64_t(running_.size()) < settings_.sequences) {
+    Sequence &next = waiting_.front();
+    if (next.givesText() && next.request.settings.most < 1) {
+      finish(waiting_, waiting_.begin(), BatchEnd::Length);
+      continue;
+    }
+    if (next.givesText())
+      pool_.adopt(next.cache, next.keys(0, int64_t(next.tokens.size()) - 1));
+    if (!running_.empty() &&
+        pool_.missing(next.cache, int64_t(next.tokens.size()) + 1) > pool_.available()) {
+      pool_.release(next.cache);
+      return;
+    }
+    if (!next.isAdmitted) {
+      counts_.promptTokens += int64_t(next.tokens.size());
+      counts_.reusedTokens += next.cache.length;
+      next.isAdmitted = true;
+    }
+    running_.splice(running_.end(), waiting_, waiting_.begin());
+  }
+}
+
+Batch::Sequences::iterator Batch::iteratorOf(const Sequence *sequence) {
+  return std::ranges::find_if(running_, [&](const Sequence &s) { return &s == sequence; });
+}
+
+/// The one that came last begins again, as the first of those that wait.
+void Batch::preemptLast() {
+  auto last = std::ranges::max_element(running_, {}, &Sequence::number);
+  pool_.release(last->cache);
+  waiting_.splice(waiting_.begin(), running_, last);
+  ++counts_.preempted;
+}
+
+/// Room up to `end`. False where the sequence itself had to give way.
+bool Batch::reserve(Sequence &sequence, int64_t end) {
+  uint64_t number = sequence.number;
+  std::vector<FreshPage> fresh;
+  while (!pool_.reserve(sequence.cache, end, fresh)) {
+    bool isItself = std::ranges::all_of(
+        running_, [&](const Sequence &other) { return other.number <= number; });
+    preemptLast();
+    if (isItself)
+      return false;
+  }
+  write(fresh);
+  return true;
+}
+
+void Batch::write(const std::vector<FreshPage> &fresh) {
+  auto ofPage = size_t(kPositions * floatsOfToken_);
+  for (const FreshPage &page : fresh)
+    for (auto &cache : caches_) {
+      float *to = cache.get() + size_t(page.page) * ofPage;
+      auto kept = size_t(page.positions * floatsOfToken_);
+      if (kept)
+        std::copy_n(cache.get() + size_t(page.from) * ofPage, kept, to);
+      std::fill(to + kept, to + ofPage, 0.0f);
+    }
+}
+
+bool Batch::computePiece() {
+  auto next =
+      std::ranges::find_if(running_, [](const Sequence &s) { return s.leftOfPrompt() > 0; });
+  if (next == running_.end())
+    return false;
+  Sequence *sequence = &*next;
+  int64_t count = std::min(sequence->leftOfPrompt(), settings_.promptPiece);
+  if (!reserve(*sequence, sequence->cache.length + count))
+    return true;
+  // The others' turn is first now.
+  running_.splice(running_.end(), running_, iteratorOf(sequence));
+  int64_t first = sequence->cache.length;
+  run({&sequence, 1}, count);
+  if (sequence->givesText())
+    return true;
+  sequence->request.hidden(first, hidden_);
+  if (!sequence->leftOfPrompt())
+    finish(running_, iteratorOf(sequence), BatchEnd::Length);
+  return true;
+}
+
+bool Batch::computeTokens() {
+  std::vector<uint64_t> numbers;
+  for (const Sequence &sequence : running_)
+    if (sequence.givesText() && sequence.leftOfPrompt() <= 0)
+      numbers.push_back(sequence.number);
+  std::ranges::sort(numbers);
+  // Who came first has pages first. Room for one may send others, that came later, away.
+  std::vector<Sequence *> ready;
+  for (uint64_t number : numbers)
+    for (Sequence &sequence : running_)
+      if (sequence.number == number) {
+        if (reserve(sequence, sequence.cache.length + 1))
+          ready.push_back(&sequence);
+        break;
+      }
+  if (ready.empty())
+    return !numbers.empty();
+  run(ready, 1);
+  int64_t vocabulary = model_->architecture().vocabulary;
+  for (size_t i = 0; i < ready.size(); ++i)
+    if (ready[i]->cache.length == int64_t(ready[i]->tokens.size()))
+      draw(*ready[i], std::span(logits_).subspan(i * size_t(vocabulary), size_t(vocabulary)));
+  return true;
+}
+
+void Batch::draw(Sequence &sequence, std::span<float> logits) {
+  BatchRequest &request = sequence.request;
+  if (request.constrain)
+    request.constrain(logits);
+  Token token = sequence.sampler.next(logits, sequence.tokens);
+  if (model_->tokenizer().ends(token))
+    return finish(running_, iteratorOf(&sequence), BatchEnd::Stopped);
+  sequence.tokens.push_back(token);
+  ++counts_.tokens;
+  auto size = int64_t(sequence.tokens.size());
+  bool isLast = size - int64_t(request.prompt.size()) >= request.settings.most ||
+                size > model_->contextLength();
+  if (request.give && !request.give(token))
+    finish(running_, iteratorOf(&sequence), BatchEnd::Stopped);
+  else if (isLast)
+    finish(running_, iteratorOf(&sequence), BatchEnd::Length);
+}
+
+/// Zeros, and minus infinity for what a row doesn't see: what is behind it, and what its window has
+/// left.
+std::vector<float> Batch::maskOf(std::span<Sequence *const> sequences, int64_t count, int64_t pages,
+                                 bool windowed) const {
+  int64_t columns = pages * kPositions;
+  std::vector<float> mask(sequences.size() * size_t(count * columns),
+                          -std::numeric_limits<float>::infinity());
+  float *row = mask.data();
+  for (const Sequence *sequence : sequences)
+    for (int64_t end = sequence->cache.length + 1; end <= sequence->cache.length + count;
+         ++end, row += columns)
+      std::fill(row + (windowed ? std::max<int64_t>(end - model_->architecture().window, 0) : 0),
+                row + end, 0.0f);
+  return mask;
+}
+
+/// Computes the next `count` tokens of each, whose pages are there.
+void Batch::run(std::span<Sequence *const> sequences, int64_t count) {
+  const Architecture &a = model_->architecture();
+  auto many = int64_t(sequences.size()), rows = many * count;
+  bool isSpan = sequences[0]->leftOfPrompt() > 0;
+  const LanguageModel::Part &part = isSpan ? span_ : step_;
+  std::vector<Tensor> inputs;
+  Tensor ids(TS_I64, {rows});
+  for (int64_t i = 0; i < many; ++i)
+    std::copy_n(sequences[size_t(i)]->tokens.begin() + sequences[size_t(i)]->cache.length, count,
+                ids.as<int64_t>() + i * count);
+  inputs.push_back(ids);
+  for (bool windowed : {false, true}) {
+    if (windowed && !(a.family->windowBase && a.window))
+      break;
+    int64_t pairs = a.rotated / 2;
+    Tensor cosines(TS_F32, {rows, pairs}), sines(TS_F32, {rows, pairs});
+    for (int64_t i = 0; i < many; ++i)
+      rotations(a, windowed, sequences[size_t(i)]->cache.length, count,
+                cosines.as<float>() + i * count * pairs, sines.as<float>() + i * count * pairs);
+    inputs.push_back(cosines), inputs.push_back(sines);
+  }
+  int64_t pages = 1;
+  for (const Sequence *sequence : sequences)
+    pages = std::max(pages, pagesFor(sequence->cache.length + count));
+  Tensor table(TS_I64, {many, pages});
+  std::fill_n(table.as<int64_t>(), many * pages, 0);
+  for (int64_t i = 0; i < many; ++i) {
+    const PagedSequence &cache = sequences[size_t(i)]->cache;
+    std::copy_n(cache.pages.begin(), pagesFor(cache.length + count),
+                table.as<int64_t>() + i * pages);
+  }
+  inputs.push_back(table);
+  int64_t columns = pages * kPositions;
+  Tensor place(TS_I64, {many, columns}), isNew(TS_BOOL, {many, columns, 1, 1});
+  std::fill_n(place.as<int64_t>(), many * columns, 0);
+  std::fill_n(isNew.as<bool>(), many * columns, false);
+  for (int64_t i = 0; i < many; ++i)
+    for (int64_t row = 0; row < count; ++row) {
+      int64_t at = i * columns + sequences[size_t(i)]->cache.length + row;
+      place.as<int64_t>()[at] = i * count + row;
+      isNew.as<bool>()[at] = true;
+    }
+  inputs.push_back(place), inputs.push_back(isNew);
+  std::vector<std::vector<float>> masks;
+  for (bool windowed : {false, true})
+    if (!windowed || a.window) {
+      masks.push_back(maskOf(sequences, count, pages, windowed));
+      inputs.push_back(Tensor::borrow(masks.back().data(), {many, 1, count, columns}));
+    }
+  std::vector<Tensor> outputs;
+  hidden_.resize(size_t(rows * a.width));
+  outputs.push_back(Tensor::borrow(hidden_.data(), {rows, a.width}));
+  if (!isSpan) {
+    logits_.resize(size_t(rows * a.vocabulary));
+    outputs.push_back(Tensor::borrow(logits_.data(), {rows, a.vocabulary}));
+  }
+  for (size_t i = 0; i < caches_.size(); ++i) {
+    inputs.push_back(
+        Tensor::borrow(caches_[i].get(), {pool_.pages() + 1, kPositions, a.keyHeads, a.headSize}));
+    news_[i].resize(size_t(rows * floatsOfToken_));
+    outputs.push_back(Tensor::borrow(news_[i].data(), {rows, a.keyHeads, a.headSize}));
+  }
+  inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
+  part.session->run(inputs, outputs);
+  keepNews(sequences, count);
+}
+
+/// Writes the run's keys and values to the pages.
+void Batch::keepNews(std::span<Sequence *const> sequences, int64_t count) {
+  int64_t row = 0;
+  for (Sequence *sequence : sequences) {
+    PagedSequence &cache = sequence->cache;
+    for (int64_t i = 0; i < count; ++i, ++row) {
+      int64_t position = cache.length + i;
+      int64_t slot =
+          cache.pages[size_t(position / kPositions)] * kPositions + position % kPositions;
+      for (size_t of = 0; of < caches_.size(); ++of)
+        std::copy_n(news_[of].data() + row * floatsOfToken_, floatsOfToken_,
+                    caches_[of].get() + slot * floatsOfToken_);
+    }
+    pool_.append(cache, sequence->keys(cache.length, count));
+  }
+}
+
+} // namespace tensmith::generation
