@@ -32,11 +32,10 @@ struct DecoderInputs {
 };
 
 enum class DecoderForm {
-  Step,       // a token behind others of its sequence
-  Several,    // tokens behind others; no logits
-  PagedStep,  // a token of each of several sequences
-  PagedSpan,  // Several, on pages
-  PagedDraft, // PagedSpan, with the logits of each token
+  Step,      // a token behind others of its sequence
+  Several,   // tokens behind others; no logits
+  PagedStep, // a token of each of several sequences
+  PagedSpan, // Several, on pages
 };
 
 struct DecoderOptions {

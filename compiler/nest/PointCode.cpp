@@ -313,9 +313,10 @@ NestCode::Inside NestCode::putInside(const Expression &e, MutableArrayRef<Value>
       continue;
     Value holds = inRange(&e, tensor, dim, indices[dim], counts);
     indices[dim] = math_.select(holds, indices[dim], math_.constant(0));
-    result.holds = result.holds ? emitter_.builder().createOrFold<arith::AndIOp>(
-                                      math_.location, result.holds, holds)
-                                : holds;
+    result.holds =
+        result.holds
+            ? emitter_.builder().createOrFold<arith::AndIOp>(math_.location, result.holds, holds)
+            : holds;
     const Affine &extent = tensor.extents[dim];
     result.mayBeEmpty |= !extent.isConstant() || extent.constant == 0;
   }

@@ -56,8 +56,6 @@ isl::map valuesOf(const std::vector<const Node *> &loops, const std::string &sta
 /// Sequences of one child and nested ones are straightened.
 void straighten(Node &node);
 
-
-
 isl::schedule toIsl(const Node &root, const Relations &relations);
 /// isl's YAML, as people read it.
 std::string text(const Node &root, const Relations &relations);
