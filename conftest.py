@@ -11,6 +11,8 @@ such figures the compiler would choose other kernels, and what a test finds woul
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -61,3 +63,21 @@ def by_the_defaults():
     forget_the_machine()
     yield
     forget_the_machine()
+
+
+@pytest.fixture(scope="session")
+def without_libraries(tmp_path_factory):
+    """The command in a folder of its own, beside all that it needs but onednn and openblas."""
+    root = tmp_path_factory.mktemp("installed")
+    for folder in ("bin", "lib"):
+        (root / folder).mkdir()
+    shutil.copy(BUILD / "bin/tensmith", root / "bin")
+    for file in [*(BUILD / "lib").glob("libtensmith_*.so*"), BUILD / "lib/tensmith-measure"]:
+        if "onednn" not in file.name and "openblas" not in file.name:
+            shutil.copy(file, root / "lib", follow_symlinks=False)
+
+    def run(*arguments, env=os.environ):
+        return subprocess.run([root / "bin/tensmith", *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                              env={**env, "LD_LIBRARY_PATH": str(root / "lib")})  # fmt: skip
+
+    return run

@@ -8,7 +8,6 @@ skipped, but for what is said where it is missing.
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 
 import numpy
@@ -368,20 +367,6 @@ def test_names_are_looked_at_before_anything_else(tmp_path):
     (tmp_path / "m.onnx").write_bytes(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}))
     done = subprocess.run([COMMAND, "compile", tmp_path / "m.onnx", "--libraries", "x"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode != 0 and "no library is called 'x'" in done.stderr and "reproducer" not in done.stderr
-
-
-@pytest.fixture(scope="session")
-def without_libraries(tmp_path_factory):
-    """The command in a folder of its own, beside all that it needs but onednn and openblas."""
-    root = tmp_path_factory.mktemp("installed")
-    for folder in ("bin", "lib"):
-        (root / folder).mkdir()
-    shutil.copy(COMMAND, root / "bin")
-    for file in (BUILD / "lib").glob("libtensmith_*.so*"):
-        if "onednn" not in file.name and "openblas" not in file.name:
-            shutil.copy(file, root / "lib", follow_symlinks=False)
-    environment = os.environ | {"LD_LIBRARY_PATH": str(root / "lib")}
-    return lambda *arguments: subprocess.run([root / "bin/tensmith", *arguments], capture_output=True, text=True, env=environment)
 
 
 def test_a_library_that_is_missing(tmp_path, without_libraries):
