@@ -1,4 +1,5 @@
-# How lit runs the compiler's text tests: every `.mlir` file of the source tree is one, wherever it stands.
+# How lit runs the compiler's text tests: every `.mlir` file of the source tree is one, wherever it stands, and every `.schedule`
+# file, of a nest.
 #
 # Loaded by the lit.site.cfg.py of a build: `.venv/bin/lit build/dev/tests`, or with --filter REGEX. It is not called
 # lit.cfg.py, which lit would take for a suite inside the suite.
@@ -12,7 +13,7 @@ import lit.formats
 
 config.name = "tensmith"
 config.test_format = lit.formats.ShTest(execute_external=False)
-config.suffixes = [".mlir"]
+config.suffixes = [".mlir", ".schedule"]
 config.excludes = ["build", ".git", ".venv", ".cache", "dist", "Inputs", "templates"]
 config.test_source_root = config.tensmith_source
 config.test_exec_root = os.path.join(config.tensmith_binary, "lit")

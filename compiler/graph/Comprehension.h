@@ -30,6 +30,10 @@ struct ComprehensionView {
 };
 ComprehensionView viewOf(ComprehensionOp op);
 
+/// The operator of this dialect that a function of the language is: "fabs" is "abs". Empty: none
+/// is.
+llvm::StringRef operatorOfFunction(llvm::StringRef function);
+
 mlir::AffineExpr operationsOfComprehension(ComprehensionOp op, ShapeContext &shapes);
 
 } // namespace tensmith::graph

@@ -24,15 +24,7 @@ using comprehension::Index;
 using comprehension::Statement;
 using comprehension::Tensor;
 
-namespace {
-
-using IntIs = arith::CmpIPredicate;
-
-/// Loops of few trips are unrolled, and those within others are again.
-constexpr int64_t kMostLoops = 3, kMostCode = 600;
-
-/// Functions of the language that are operators of the graph.
-StringRef operatorOf(StringRef function) {
+StringRef operatorOfFunction(StringRef function) {
   static const llvm::StringMap<StringRef> all = {
       {"acos", "acos"},   {"acosh", "acosh"}, {"asin", "asin"}, {"asinh", "asinh"},
       {"atan", "atan"},   {"atanh", "atanh"}, {"ceil", "ceil"}, {"cos", "cos"},
@@ -42,6 +34,13 @@ StringRef operatorOf(StringRef function) {
       {"sqrt", "sqrt"},   {"tan", "tan"},     {"tanh", "tanh"}, {"sigmoid", "sigmoid"}};
   return all.lookup(function);
 }
+
+namespace {
+
+using IntIs = arith::CmpIPredicate;
+
+/// Loops of few trips are unrolled, and those within others are again.
+constexpr int64_t kMostLoops = 3, kMostCode = 600;
 
 class Emitter {
 public:
@@ -360,7 +359,7 @@ private:
     SmallVector<DataType> types(expr.parts.size(), expr.type);
     for (const comprehension::ExprRef &part : expr.parts)
       arguments.push_back(value(*part, active));
-    StringRef name = operatorOf(expr.text);
+    StringRef name = operatorOfFunction(expr.text);
     if (failed_ || !name.empty())
       return byOperator(name, types, expr.type, arguments);
     return composed(expr, arguments);

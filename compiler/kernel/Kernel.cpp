@@ -3,7 +3,7 @@
 
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/LoopKernel.h"
-#include "compiler/kernel/WholeTemplate.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/libraries/Libraries.h"
 
@@ -131,7 +131,7 @@ static Result<EmittedKernel> emitParts(graph::KernelOp kernel, const Template &c
   return emitFrame(kernel, variants, machine.checksBounds);
 }
 
-static Result<EmittedKernel> emitWhole(graph::KernelOp kernel, const WholeTemplate &chosen,
+static Result<EmittedKernel> emitWhole(graph::KernelOp kernel, const Template &chosen,
                                        const Machine &machine, ArrayRef<SizedPoint> asked) {
   auto emitted = chosen.emit(kernel, scheduledOperator(kernel, machine), machine, asked);
   StatusCode code = emitted.status().code();
@@ -153,9 +153,8 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
   const Template *chosen = matchedTemplate(kernel, machine);
   if (!chosen)
     return unsupported("its region is none for the template '" + kernel.getKind().str() + "'");
-  auto emitted = chosen->parts ? emitParts(kernel, *chosen, machine, asked)
-                               : emitWhole(kernel, static_cast<const WholeTemplate &>(*chosen),
-                                           machine, asked);
+  auto emitted = chosen->emit ? emitWhole(kernel, *chosen, machine, asked)
+                              : emitParts(kernel, *chosen, machine, asked);
   if (!emitted.ok())
     return emitted;
   emitted->work = workOf(kernel);

@@ -78,8 +78,13 @@ struct Template {
   bool (*isRoot)(mlir::Operation *) = nullptr;
   /// Of a region with that main operator; null: all that have a root of it.
   bool (*takes)(graph::KernelOp kernel, mlir::Operation *main, const Machine &machine) = nullptr;
+  /// Its parts, which the frame makes a kernel of (KernelFrame.h); null: it has `emit`.
   KernelParts (*parts)(graph::KernelOp kernel, mlir::Operation *main, const Machine &machine,
-                       const Point &asked);
+                       const Point &asked) = nullptr;
+  /// The kernel as a whole, where one parallel loop over items is not all of it. Where it is
+  /// Unsupported or ResourceExhausted, loops over the elements take its place.
+  Result<EmittedKernel> (*emit)(graph::KernelOp kernel, mlir::Operation *main,
+                                const Machine &machine, llvm::ArrayRef<SizedPoint> asked) = nullptr;
   /// What points may say of its kernels, beside `choice::grain`, which all have.
   llvm::ArrayRef<const Choice *> choices = {};
   /// Those that a kernel has, and the values of each.

@@ -98,22 +98,15 @@ Expr ComprehensionValue::binary(const CExpr &expr, const Expr &active) {
 }
 
 Expr ComprehensionValue::function(const CExpr &expr, const Expr &active) {
-  static const std::map<std::string, std::string> operators = {
-      {"acos", "acos"},   {"acosh", "acosh"}, {"asin", "asin"}, {"asinh", "asinh"},
-      {"atan", "atan"},   {"atanh", "atanh"}, {"ceil", "ceil"}, {"cos", "cos"},
-      {"cosh", "cosh"},   {"erf", "erf"},     {"exp", "exp"},   {"fabs", "abs"},
-      {"fdivide", "div"}, {"floor", "floor"}, {"log", "log"},   {"log1p", "log1p"},
-      {"pow", "pow"},     {"rsqrt", "rsqrt"}, {"sin", "sin"},   {"sinh", "sinh"},
-      {"sqrt", "sqrt"},   {"tan", "tan"},     {"tanh", "tanh"}, {"sigmoid", "sigmoid"}};
   std::vector<Expr> arguments;
   for (const comprehension::ExprRef &part : expr.parts) {
     arguments.push_back(of(*part, active));
     if (!arguments.back())
       return {};
   }
-  auto found = operators.find(expr.text);
-  return found == operators.end() ? composed(expr.text, std::move(arguments))
-                                  : byOperator(found->second, std::move(arguments));
+  std::string name = graph::operatorOfFunction(expr.text).str();
+  return name.empty() ? composed(expr.text, std::move(arguments))
+                      : byOperator(name, std::move(arguments));
 }
 
 /// Functions that others give.

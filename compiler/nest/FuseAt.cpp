@@ -39,7 +39,6 @@ std::optional<Node> detach(Node &root, const std::string &statement) {
       around.children.push_back(std::move(result));
       result = std::move(around);
       path[at]->values.erase(statement);
-      path[at]->within.erase(statement);
     }
   Node &parent = *path[own - 1]; // a sequence, since it has more than this statement
   std::erase_if(parent.children, [&](const Node &child) { return isAlone(child, statement); });

@@ -547,11 +547,16 @@ static std::string text(const Condition &condition) {
   return result.empty() ? (condition.kind == Kind::And ? "true" : "false") : "(" + result + ")";
 }
 
-static std::string list(const std::vector<Affine> &all, const std::string &around) {
+static std::string listed(const std::vector<Affine> &all) {
   std::string result;
   for (const Affine &each : all)
     result += (result.empty() ? "" : ", ") + text(each);
-  return all.size() == 1 ? result : around + "(" + result + ")";
+  return "(" + result + ")";
+}
+
+/// The extreme of several bounds, or the one that there is.
+static std::string bound(const std::vector<Affine> &all, const std::string &extreme) {
+  return all.size() == 1 ? text(all[0]) : extreme + listed(all);
 }
 
 static void textOf(const Step &step, size_t depth, std::string &into) {
@@ -561,7 +566,7 @@ static void textOf(const Step &step, size_t depth, std::string &into) {
   if (step.kind == Step::Kind::For)
     into +=
         indent + kWords[size_t(step.execution)] + "for " + step.loop + " " + step.variable + " = " +
-        list(step.lower, "max") + " .. " + list(step.upper, "min") +
+        bound(step.lower, "max") + " .. " + bound(step.upper, "min") +
         (step.step == 1 ? "" : " step " + std::to_string(step.step)) +
         (step.accumulators.empty() ? ""
                                    : " accumulators " + std::to_string(step.accumulators.size())) +
@@ -569,7 +574,7 @@ static void textOf(const Step &step, size_t depth, std::string &into) {
   if (step.kind == Step::Kind::If)
     into += indent + "if " + text(step.condition) + "\n";
   if (step.kind == Step::Kind::Point)
-    into += indent + step.statement + list(step.arguments, "") + "\n";
+    into += indent + step.statement + listed(step.arguments) + "\n";
   for (const Step &each : step.body)
     textOf(each, within, into);
   if (!step.otherwise.empty())
@@ -583,7 +588,7 @@ std::string text(const LoopProgram &program) {
   textOf(program.root, 0, result);
   static const char *const kWords[] = {"floor", "mod", "min", "max", "select"};
   for (const auto &[name, definition] : program.definitions)
-    result += name + " = " + kWords[size_t(definition.kind)] + list(definition.operands, "") +
+    result += name + " = " + kWords[size_t(definition.kind)] + listed(definition.operands) +
               (definition.divisor == 1 ? "" : " by " + std::to_string(definition.divisor)) + "\n";
   return result;
 }

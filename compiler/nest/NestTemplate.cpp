@@ -129,17 +129,15 @@ void addChoices(graph::KernelOp, mlir::Operation *, const Machine &machine, kern
 
 } // namespace
 
-const kernel::WholeTemplate kNests = {
-    {
-        .name = "nest",
-        .mayBeRoot = accumulates,
-        .isRoot = accumulates,
-        .takes = takesRegion,
-        .choices = kChoices,
-        .space = addChoices,
-        .completesAtEnd = true,
-    },
-    emit,
+const kernel::Template kNests = {
+    .name = "nest",
+    .mayBeRoot = accumulates,
+    .isRoot = accumulates,
+    .takes = takesRegion,
+    .emit = emit,
+    .choices = kChoices,
+    .space = addChoices,
+    .completesAtEnd = true,
 };
 
 } // namespace tensmith::nest

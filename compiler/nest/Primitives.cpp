@@ -87,12 +87,6 @@ isl::pw_aff scaled(const isl::pw_aff &value, int64_t by) {
 
 const char kHasExecution[] = " is parallel, unrolled or of vectors already";
 
-/// From a loop that was split or computed with: it is no whole tile of anything any more.
-void forgetTile(Node &loop) {
-  loop.factor = 0;
-  loop.within.clear();
-}
-
 std::string splitLoop(Node &tree, const Relations &relations, const std::string &name,
                       int64_t factor, const std::string &outer, const std::string &inner) {
   std::vector<Node *> loops = loopsTo(tree, name);
@@ -109,21 +103,17 @@ std::string splitLoop(Node &tree, const Relations &relations, const std::string 
   if (outer == inner)
     return "both loops would be called '" + outer + "'";
   Node point{Node::Kind::Loop, inner};
-  point.factor = loop.factor;
   int64_t least = extentOf(loop, relations).least.value_or(0);
-  loop.within.clear();
   for (auto &[statement, value] : loop.values) {
     isl::pw_aff from = value.add_constant(-least);
     isl::pw_aff tile = floorDivided(from, factor);
-    loop.within[statement] = point.values[statement] = from.sub(scaled(tile, factor));
+    point.values[statement] = from.sub(scaled(tile, factor));
     value = tile;
   }
-  point.factor = 0;
   point.children = std::move(loop.children);
   loop.children.clear();
   loop.children.push_back(std::move(point));
   loop.name = outer;
-  loop.factor = factor;
   return {};
 }
 
@@ -131,8 +121,6 @@ void swapHeaders(Node &a, Node &b) {
   std::swap(a.name, b.name);
   std::swap(a.execution, b.execution);
   std::swap(a.values, b.values);
-  std::swap(a.factor, b.factor);
-  std::swap(a.within, b.within);
 }
 
 /// What stands between loops that are to change places, in words.
@@ -195,7 +183,6 @@ std::string fuseLoops(Node &tree, const Relations &relations, const std::string 
   for (auto &[statement, value] : loop.values)
     value = scaled(value, *extent.points())
                 .add(child.values.at(statement).add_constant(-*extent.least));
-  forgetTile(loop);
   loop.name = name;
   std::vector<Node> below = std::move(child.children);
   loop.children = std::move(below);
@@ -216,7 +203,6 @@ std::string skewLoop(Node &tree, const std::string &name, int64_t factor, const 
     return "the factor must be from -1024 to 1024";
   for (auto &[statement, value] : loops.back()->values)
     value = value.add(scaled((*outer)->values.at(statement), factor));
-  forgetTile(*loops.back());
   return {};
 }
 

@@ -25,11 +25,7 @@ struct Node {
   std::string name = {}; // of the loop or the statement
   Execution execution = Execution::Serial;
   std::map<std::string, isl::pw_aff> values = {}; // of a loop, by statement
-  /// Of a loop that came of a split: points of a whole tile, and their number in it, by statement.
-  /// Code for whole tiles is apart from that for those that are cut off.
-  int64_t factor = 0;
-  std::map<std::string, isl::pw_aff> within = {};
-  std::vector<Node> children = {}; // of a loop one
+  std::vector<Node> children = {};                // of a loop one
 
   bool isLoop() const { return kind == Kind::Loop; }
   /// Names of all statements at or below it, in order.
