@@ -234,84 +234,100 @@ void Batch::draw(Sequence &sequence, std::span<float> logits) {
 
 /// Zeros, and minus infinity for what a row doesn't see: what is behind it, and what its window has
 /// left.
-std::vector<float> Batch::maskOf(std::span<Sequence *const> sequences, int64_t count, int64_t pages,
-                                 bool windowed) const {
-  int64_t columns = pages * kPositions;
-  std::vector<float> mask(sequences.size() * size_t(count * columns),
-                          -std::numeric_limits<float>::infinity());
+std::vector<float> Batch::maskOf(const Run &run, bool windowed) const {
+  int64_t columns = run.pages * kPositions;
+  std::vector<float> mask(size_t(run.rows() * columns), -std::numeric_limits<float>::infinity());
   float *row = mask.data();
-  for (const Sequence *sequence : sequences)
-    for (int64_t end = sequence->cache.length + 1; end <= sequence->cache.length + count;
+  for (const Sequence *sequence : run.sequences)
+    for (int64_t end = sequence->cache.length + 1; end <= sequence->cache.length + run.count;
          ++end, row += columns)
       std::fill(row + (windowed ? std::max<int64_t>(end - model_->architecture().window, 0) : 0),
                 row + end, 0.0f);
   return mask;
 }
 
-/// Computes the next `count` tokens of each, whose pages are there.
-void Batch::run(std::span<Sequence *const> sequences, int64_t count) {
+/// The tokens, and by which angles their places turn keys and queries.
+void Batch::addTokens(const Run &run, std::vector<Tensor> &inputs) const {
   const Architecture &a = model_->architecture();
-  auto many = int64_t(sequences.size()), rows = many * count;
-  bool isSpan = sequences[0]->leftOfPrompt() > 0;
-  const LanguageModel::Part &part = isSpan ? span_ : step_;
-  std::vector<Tensor> inputs;
-  Tensor ids(TS_I64, {rows});
-  for (int64_t i = 0; i < many; ++i)
-    std::copy_n(sequences[size_t(i)]->tokens.begin() + sequences[size_t(i)]->cache.length, count,
-                ids.as<int64_t>() + i * count);
+  Tensor ids(TS_I64, {run.rows()});
+  for (int64_t i = 0; i < run.many(); ++i)
+    std::copy_n(run[i].tokens.begin() + run[i].cache.length, run.count,
+                ids.as<int64_t>() + i * run.count);
   inputs.push_back(ids);
   for (bool windowed : {false, true}) {
     if (windowed && !(a.family->windowBase && a.window))
       break;
     int64_t pairs = a.rotated / 2;
-    Tensor cosines(TS_F32, {rows, pairs}), sines(TS_F32, {rows, pairs});
-    for (int64_t i = 0; i < many; ++i)
-      rotations(a, windowed, sequences[size_t(i)]->cache.length, count,
-                cosines.as<float>() + i * count * pairs, sines.as<float>() + i * count * pairs);
+    Tensor cosines(TS_F32, {run.rows(), pairs}), sines(TS_F32, {run.rows(), pairs});
+    for (int64_t i = 0; i < run.many(); ++i)
+      rotations(a, windowed, run[i].cache.length, run.count,
+                cosines.as<float>() + i * run.count * pairs,
+                sines.as<float>() + i * run.count * pairs);
     inputs.push_back(cosines), inputs.push_back(sines);
   }
-  int64_t pages = 1;
-  for (const Sequence *sequence : sequences)
-    pages = std::max(pages, pagesFor(sequence->cache.length + count));
-  Tensor table(TS_I64, {many, pages});
-  std::fill_n(table.as<int64_t>(), many * pages, 0);
-  for (int64_t i = 0; i < many; ++i) {
-    const PagedSequence &cache = sequences[size_t(i)]->cache;
-    std::copy_n(cache.pages.begin(), pagesFor(cache.length + count),
-                table.as<int64_t>() + i * pages);
-  }
-  inputs.push_back(table);
-  int64_t columns = pages * kPositions;
-  Tensor place(TS_I64, {many, columns}), isNew(TS_BOOL, {many, columns, 1, 1});
-  std::fill_n(place.as<int64_t>(), many * columns, 0);
-  std::fill_n(isNew.as<bool>(), many * columns, false);
-  for (int64_t i = 0; i < many; ++i)
-    for (int64_t row = 0; row < count; ++row) {
-      int64_t at = i * columns + sequences[size_t(i)]->cache.length + row;
-      place.as<int64_t>()[at] = i * count + row;
+}
+
+/// Each sequence's pages, and which of their places the run's own tokens have.
+void Batch::addPlaces(const Run &run, std::vector<Tensor> &inputs) const {
+  int64_t columns = run.pages * kPositions;
+  Tensor table(TS_I64, {run.many(), run.pages});
+  Tensor place(TS_I64, {run.many(), columns}), isNew(TS_BOOL, {run.many(), columns, 1, 1});
+  std::fill_n(table.as<int64_t>(), run.many() * run.pages, 0);
+  std::fill_n(place.as<int64_t>(), run.many() * columns, 0);
+  std::fill_n(isNew.as<bool>(), run.many() * columns, false);
+  for (int64_t i = 0; i < run.many(); ++i) {
+    const PagedSequence &cache = run[i].cache;
+    std::copy_n(cache.pages.begin(), pagesFor(cache.length + run.count),
+                table.as<int64_t>() + i * run.pages);
+    for (int64_t row = 0; row < run.count; ++row) {
+      int64_t at = i * columns + cache.length + row;
+      place.as<int64_t>()[at] = i * run.count + row;
       isNew.as<bool>()[at] = true;
     }
-  inputs.push_back(place), inputs.push_back(isNew);
+  }
+  for (const Tensor &each : {table, place, isNew})
+    inputs.push_back(each);
+}
+
+/// Where the run's results go: hidden rows, logits of single tokens, keys and values.
+std::vector<Tensor> Batch::outputsOf(const Run &run) {
+  const Architecture &a = model_->architecture();
+  std::vector<Tensor> outputs;
+  hidden_.resize(size_t(run.rows() * a.width));
+  outputs.push_back(Tensor::borrow(hidden_.data(), {run.rows(), a.width}));
+  if (!run.isSpan) {
+    logits_.resize(size_t(run.rows() * a.vocabulary));
+    outputs.push_back(Tensor::borrow(logits_.data(), {run.rows(), a.vocabulary}));
+  }
+  for (std::vector<float> &news : news_) {
+    news.resize(size_t(run.rows() * floatsOfToken_));
+    outputs.push_back(Tensor::borrow(news.data(), {run.rows(), a.keyHeads, a.headSize}));
+  }
+  return outputs;
+}
+
+/// Computes the next `count` tokens of each, whose pages are there.
+void Batch::run(std::span<Sequence *const> sequences, int64_t count) {
+  const Architecture &a = model_->architecture();
+  Run run{sequences, count, 1, sequences[0]->leftOfPrompt() > 0};
+  for (const Sequence *sequence : sequences)
+    run.pages = std::max(run.pages, pagesFor(sequence->cache.length + count));
+  std::vector<Tensor> inputs;
+  addTokens(run, inputs);
+  addPlaces(run, inputs);
   std::vector<std::vector<float>> masks;
   for (bool windowed : {false, true})
     if (!windowed || a.window) {
-      masks.push_back(maskOf(sequences, count, pages, windowed));
-      inputs.push_back(Tensor::borrow(masks.back().data(), {many, 1, count, columns}));
+      masks.push_back(maskOf(run, windowed));
+      inputs.push_back(
+          Tensor::borrow(masks.back().data(), {run.many(), 1, count, run.pages * kPositions}));
     }
-  std::vector<Tensor> outputs;
-  hidden_.resize(size_t(rows * a.width));
-  outputs.push_back(Tensor::borrow(hidden_.data(), {rows, a.width}));
-  if (!isSpan) {
-    logits_.resize(size_t(rows * a.vocabulary));
-    outputs.push_back(Tensor::borrow(logits_.data(), {rows, a.vocabulary}));
-  }
-  for (size_t i = 0; i < caches_.size(); ++i) {
+  for (auto &cache : caches_)
     inputs.push_back(
-        Tensor::borrow(caches_[i].get(), {pool_.pages() + 1, kPositions, a.keyHeads, a.headSize}));
-    news_[i].resize(size_t(rows * floatsOfToken_));
-    outputs.push_back(Tensor::borrow(news_[i].data(), {rows, a.keyHeads, a.headSize}));
-  }
+        Tensor::borrow(cache.get(), {pool_.pages() + 1, kPositions, a.keyHeads, a.headSize}));
+  const LanguageModel::Part &part = run.isSpan ? span_ : step_;
   inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
+  std::vector<Tensor> outputs = outputsOf(run);
   part.session->run(inputs, outputs);
   keepNews(sequences, count);
 }

@@ -87,6 +87,15 @@ private:
     }
   };
   using Sequences = std::list<Sequence>;
+  /// The next `count` tokens of each, computed together.
+  struct Run {
+    std::span<Sequence *const> sequences;
+    int64_t count, pages; // pages: of the longest
+    bool isSpan;          // of a prompt
+    int64_t many() const { return int64_t(sequences.size()); }
+    int64_t rows() const { return many() * count; }
+    const Sequence &operator[](int64_t i) const { return *sequences[size_t(i)]; }
+  };
 
   void admit();
   bool computePiece();
@@ -96,8 +105,10 @@ private:
   void write(const std::vector<FreshPage> &fresh);
   void run(std::span<Sequence *const> sequences, int64_t count);
   void keepNews(std::span<Sequence *const> sequences, int64_t count);
-  std::vector<float> maskOf(std::span<Sequence *const> sequences, int64_t count, int64_t pages,
-                            bool windowed) const;
+  void addTokens(const Run &run, std::vector<Tensor> &inputs) const;
+  void addPlaces(const Run &run, std::vector<Tensor> &inputs) const;
+  std::vector<float> maskOf(const Run &run, bool windowed) const;
+  std::vector<Tensor> outputsOf(const Run &run);
   void draw(Sequence &sequence, std::span<float> logits);
   void finish(Sequences &of, Sequences::iterator sequence, BatchEnd end);
   Sequences::iterator iteratorOf(const Sequence *sequence);

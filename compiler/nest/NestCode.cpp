@@ -316,28 +316,32 @@ Value NestCode::isThere(const Accumulator &place) {
 
 void NestCode::loadRegister(Register &into) {
   const Accumulator &place = into.place;
-  auto &builder = emitter_.builder();
   const Tensor &tensor = *nest_.tensor(place.tensor);
   if (place.isSpread) {
     into.value = identity(place.reduction, tensor.type, place.lanes.count);
     return;
   }
-  Value there = isThere(place);
-  if (!there) {
-    into.value = loadedRegister(place);
-    return;
-  }
-  Type type = graph::kernelElementType(element(tensor.type));
-  if (!place.lanes.variable.empty())
-    type = VectorType::get({place.lanes.count}, type);
-  auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(type), there, true);
+  into.value =
+      readWhere(isThere(place), tensor.type, place.lanes.variable.empty() ? 0 : place.lanes.count,
+                [&] { return loadedRegister(place); });
+}
+
+Value NestCode::readWhere(Value holds, DataType of, int64_t lanes,
+                          llvm::function_ref<Value()> read) {
+  if (!holds)
+    return read();
+  auto &builder = emitter_.builder();
+  Type type = graph::kernelElementType(element(of));
+  if (lanes)
+    type = VectorType::get({lanes}, type);
+  auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(type), holds, true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(branch.elseBlock());
   Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
   builder.create<scf::YieldOp>(math_.location, zero);
   builder.setInsertionPointToEnd(branch.thenBlock());
-  builder.create<scf::YieldOp>(math_.location, loadedRegister(place));
-  into.value = branch.getResult(0);
+  builder.create<scf::YieldOp>(math_.location, read());
+  return branch.getResult(0);
 }
 
 Value NestCode::loadedRegister(const Accumulator &place) {

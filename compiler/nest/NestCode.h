@@ -57,6 +57,9 @@ private:
   void storeRegister(const Register &from);
   mlir::Value loadedRegister(const Accumulator &place);
   void storePlace(const Register &from);
+  /// What is read where that holds (null: always), and zeros elsewhere; `lanes` 0: no vector.
+  mlir::Value readWhere(mlir::Value holds, DataType of, int64_t lanes,
+                        llvm::function_ref<mlir::Value()> read);
   /// Whether the element is there; null: for certain.
   mlir::Value isThere(const Accumulator &place);
   Register *find(const Place &place, Along along, Reduction reduction);
@@ -97,14 +100,13 @@ private:
                           mlir::Value counts);
   /// Whether all indices were inside, null: for certain; and whether there may be no element.
   struct Inside {
-    mlir::Value holds;
+    mlir::Value holds; // null: nothing has to
     bool mayBeEmpty = false;
+    /// What must hold for a read inside to be one of memory.
+    mlir::Value required() const { return mayBeEmpty ? holds : mlir::Value(); }
   };
   Inside putInside(const Expression &e, llvm::MutableArrayRef<mlir::Value> indices,
                    mlir::Value counts);
-  /// What is read, or zeros where there may be nothing.
-  mlir::Value readInside(const Expression &e, const Inside &inside, int64_t lanes,
-                         llvm::function_ref<mlir::Value()> read);
   std::optional<mlir::Value> loadRun(const Expression &e, size_t rank, Point &point,
                                      mlir::Value mask);
   mlir::Type element(DataType type);

@@ -323,28 +323,10 @@ NestCode::Inside NestCode::putInside(const Expression &e, MutableArrayRef<Value>
   return result;
 }
 
-Value NestCode::readInside(const Expression &e, const Inside &inside, int64_t lanes,
-                           llvm::function_ref<Value()> read) {
-  if (!inside.mayBeEmpty)
-    return read();
-  auto &builder = emitter_.builder();
-  Type type = graph::kernelElementType(element(e.type));
-  if (lanes > 1)
-    type = VectorType::get({lanes}, type);
-  auto branch = builder.create<scf::IfOp>(math_.location, TypeRange(type), inside.holds, true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToEnd(branch.elseBlock());
-  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
-  builder.create<scf::YieldOp>(math_.location, zero);
-  builder.setInsertionPointToEnd(branch.thenBlock());
-  builder.create<scf::YieldOp>(math_.location, read());
-  return branch.getResult(0);
-}
-
 Value NestCode::loadChecked(const Expression &e, MutableArrayRef<Value> indices, Value counts) {
   const Tensor &tensor = *nest_.tensor(e.tensor);
   Inside inside = putInside(e, indices, counts);
-  return readInside(e, inside, 1, [&] {
+  return readWhere(inside.required(), e.type, 0, [&] {
     return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices));
   });
 }
@@ -370,7 +352,7 @@ std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &
     each = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(), each);
   Inside inside = putInside(e, indices, counts);
   indices.push_back(value(last.indices[0]));
-  return readInside(e, inside, lanes(), [&] {
+  return readWhere(inside.required(), e.type, lanes() > 1 ? lanes() : 0, [&] {
     return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices),
                          lanes(), mask);
   });
