@@ -5,7 +5,7 @@ import types
 from .. import _eager
 from ..numpy.dtypes import Tensor
 from ..recorded import program_of
-from .recording import _CONSTANTS, _IDENTITIES, MISSING, is_plain_class
+from .recording import CONSTANTS, IDENTITIES, MISSING, is_plain_class
 from .scalars import NotConvertible, Traced
 
 
@@ -25,7 +25,7 @@ class Effects:
             return known[1]
         if isinstance(x, Tensor):
             return self._tensor(x)
-        if isinstance(x, _CONSTANTS) or isinstance(x, _IDENTITIES):
+        if isinstance(x, CONSTANTS) or isinstance(x, IDENTITIES):
             return self.residual.constant(x)
         if id(x) in self._made:
             if self._made[id(x)][1] is None:
@@ -47,9 +47,9 @@ class Effects:
             return "{" + ", ".join(f"{self.code_of(key)}: {self.code_of(value)}" for key, value in x.items()) + "}"
         if type(x) is types.MethodType:
             return f"{kind}({self.code_of(x.__func__)}, {self.code_of(x.__self__)})"
-        if type(x) in (set, frozenset) and all(isinstance(each, _CONSTANTS) for each in x):
+        if type(x) in (set, frozenset) and all(isinstance(each, CONSTANTS) for each in x):
             return f"{kind}({self.residual.constant(tuple(x))})"
-        if is_plain_class(type(x)) and "__dict__" in dir(x) and isinstance(x, object) and not isinstance(x, BaseException):
+        if is_plain_class(type(x)):
             parts = ", ".join(f"{name!r}: {self.code_of(value)}" for name, value in vars(x).items())
             return f"{self.residual.constant(_instance)}({kind}, {{{parts}}})"
         raise NotConvertible(f"a {type(x).__qualname__} that the call has made outlives it")
@@ -87,11 +87,11 @@ class Effects:
         for entry in recording.inputs:
             if entry.copy.requires_grad:
                 self._gradient(entry)
-        for container, kind, key in recording._written.values():
+        for container, kind, key in recording.written.values():
             self._place(container, kind, key)
-        for x, elements in recording._admitted.values():
+        for x, elements in recording.admitted.values():
             self._elements(x, elements)
-        for x, count in recording._tails.values():
+        for x, count in recording.tails.values():
             self._do(f"{self.code_of(x)}.extend([{', '.join(map(self.code_of, x[count:]))}])")
 
     def _do(self, code):
@@ -114,8 +114,8 @@ class Effects:
 
     def _gradient(self, entry):
         recording = self.recording
-        first, last = recording._first_gradients.get(id(entry.copy)), entry.copy.grad
-        use = recording._gradient_uses.get(id(entry.copy))
+        first, last = recording.first_gradients.get(id(entry.copy)), entry.copy.grad
+        use = recording.gradient_uses.get(id(entry.copy))
         changed = last is not None if first is None else last is None or not last.shares_memory(first.copy)
         if use == "read":
             if first is None:
@@ -160,12 +160,12 @@ class Effects:
         recording, residual = self.recording, self.residual
         result = self.code_of(result)
         self.collect()
-        if len(recording._mutable) > 1:
-            ids = ", ".join(f"id({code})" for code in recording._mutable)
-            recording.assume(f"len({{{ids}}}) == {len(recording._mutable)}", "constant", "what the call reads are distinct objects")
-        if not recording._graph_outputs:
+        if len(recording.mutable) > 1:
+            ids = ", ".join(f"id({code})" for code in recording.mutable)
+            recording.assume(f"len({{{ids}}}) == {len(recording.mutable)}", "constant", "what the call reads are distinct objects")
+        if not recording.graph_outputs:
             return residual.compiled([], None, None, result), None
-        text, arrays, kinds = recording.tape.program(recording._graph_outputs)
+        text, arrays, kinds = recording.tape.program(recording.graph_outputs)
         codes = []
         for array in arrays:
             entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)

@@ -74,13 +74,13 @@ class Objects:
         if name in x.__dict__:
             return self._place(x, name, x.__dict__[name])
         if known := r.known(x):
-            if (id(x), "attr", name) not in r._written:
+            if (id(x), "attr", name) not in r.written:
                 r.assume(f"{name!r} not in {known[1]}.__dict__", "attribute's type", f"{known[2]} has no own {name}")
         if found is not MISSING:
             return self._of_type(x, cls, name, found)
         if (table := _table_with(x, name)) is not None:
             return self._place(x, name, x.__dict__[table][name], f".__dict__[{table!r}][{name!r}]")
-        if known and (id(x), "attr", name) not in r._written:
+        if known and (id(x), "attr", name) not in r.written:
             r.assume(f"not {r.residual.constant(hasattr)}({known[1]}, {name!r})", "attribute's type", f"{known[2]} has no {name}")
         if hasattr(cls, "__getattr__") and not _is_module(x):
             raise NotConvertible(f"{cls.__name__} has its own way to find attributes")

@@ -18,8 +18,8 @@ from .residual import Assumption, Residual
 from .scalars import TYPES_VARY, NotConvertible, Traced, is_number, plain
 
 MISSING = object()
-_CONSTANTS = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...), type(NotImplemented), dtypes.DType)
-_IDENTITIES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType, types.WrapperDescriptorType,
+CONSTANTS = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...), type(NotImplemented), dtypes.DType)
+IDENTITIES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType, types.WrapperDescriptorType,
                type(_eager.copy), property, staticmethod, classmethod)  # fmt: skip
 _BUILT_IN = (list, dict, tuple, str, int, float, set, frozenset, bytes, type, types.ModuleType, BaseException)
 _LONGEST = 4096
@@ -49,15 +49,15 @@ class Recording:
         self.line = None
         self._known = {}  # id of an object -> (object, code, what it is called)
         self._cells = {}  # (id of an object, kind, key) -> what was read there
-        self._written = {}  # the same -> (object, kind, key)
+        self.written = {}  # the same -> (object, kind, key)
         self._snapshots = {}  # id of a list, dict, object or cell -> how it is put back
-        self._admitted = {}  # id of a list or dict -> its elements as they were read
-        self._tails = {}  # id of a list that was only appended to -> (list, length before)
-        self._mutable = []  # codes of objects that must stay distinct
+        self.admitted = {}  # id of a list or dict -> its elements as they were read
+        self.tails = {}  # id of a list that was only appended to -> (list, length before)
+        self.mutable = []  # codes of objects that must stay distinct
         self.inputs, self._by_tensor = [], {}
-        self._graph_outputs, self._output_places = [], {}
-        self._gradient_uses = {}  # id of a tensor's copy -> whether its gradient was first "read" or "written"
-        self._first_gradients = {}
+        self.graph_outputs, self._output_places = [], {}
+        self.gradient_uses = {}  # id of a tensor's copy -> whether its gradient was first "read" or "written"
+        self.first_gradients = {}
         self._scalars_read = {}
         self._kept = []
 
@@ -107,7 +107,7 @@ class Recording:
     def read(self, container, kind, key, value, code, what, of="constant"):
         """What stands in a place of an object, as the call has it; `value`: what stands there now."""
         cell = (id(container), kind, key)
-        if not self.is_outside(container) or cell in self._written:
+        if not self.is_outside(container) or cell in self.written:
             return value
         if cell not in self._cells:
             self._cells[cell] = self.admit(self.residual.let(code, letter="v"), value, what, of)
@@ -124,7 +124,7 @@ class Recording:
         if kind in (int, float) and what in self.relaxed:
             self.assume(f"type({code}) is {kind.__name__}", of_type, f"{what} is {kind.__name__}")
             return Traced(value, code, 0)
-        if isinstance(value, _CONSTANTS):
+        if isinstance(value, CONSTANTS):
             k = self.residual.constant(value)
             if kind in (type(None), bool, type(...), type(NotImplemented)):
                 condition = f"{code} is {k}"
@@ -136,7 +136,7 @@ class Recording:
             name = "global" if of == "global" else "constant"
             self.assume(condition, name, f"{what} is {value!r}", relaxes)
             return value
-        if isinstance(value, _IDENTITIES) or is_program(value):
+        if isinstance(value, IDENTITIES) or is_program(value):
             self.assume(f"{code} is {self.residual.constant(value)}", "callee" if callable(value) else "global", f"{what} is {getattr(value, '__name__', value)}")
             self.know(value, self.residual.constant(value), what)
             return value
@@ -156,7 +156,7 @@ class Recording:
             self.assume(f"{code} is {known[1]}", "constant", f"{what} is {known[2]}")
         else:
             self.know(value, code, what)
-            self._mutable.append(code)
+            self.mutable.append(code)
         return value
 
     def _tensor(self, code, tensor, what, of_type):
@@ -169,12 +169,12 @@ class Recording:
         k, s = (self.residual.constant(x) for x in (_eager.has_type_of, _eager.has_shape_of))
         self.assume(f"{k}({code}, {like}, {tensor.requires_grad})", of_type, f"{what} is a tensor of {tensor.dtype}")
         self.assume(f"{s}({code}, {like})", "shape", f"{what} has the shape {tensor.shape}")
-        self._mutable.append(code)
+        self.mutable.append(code)
         entry = self.fed(code, tensor, what)
         self._by_tensor[id(tensor)] = entry
         if tensor.requires_grad and tensor.grad is not None:
             gradient = self.fed(f"{code}.grad", tensor.grad, what + ".grad")
-            self._first_gradients[id(entry.copy)] = gradient
+            self.first_gradients[id(entry.copy)] = gradient
             entry.copy.grad = gradient.copy
         return entry.copy
 
@@ -204,18 +204,18 @@ class Recording:
     def touch(self, x):
         """A list or dict that the call has not made: its elements are read."""
         known = self.known(x)
-        if known is None or id(x) in self._admitted or type(x) not in (list, dict):
+        if known is None or id(x) in self.admitted or type(x) not in (list, dict):
             return x
         _, code, what = known
         if len(x) > _LONGEST:
             raise NotConvertible(f"{what} has {len(x)} elements")
         if type(x) is list:
-            count = self._tails.pop(id(x), (x, len(x)))[1]
+            count = self.tails.pop(id(x), (x, len(x)))[1]
             self.assume(f"len({code}) == {count}", "trip count", f"{what} has {count} elements")
             self._keep(x, x[:count])
             parts = [self.admit(self.residual.let(f"{code}[{i}]", letter="v"), x[i], f"{what}[{i}]") for i in range(count)]
             x[:count] = parts
-            self._admitted[id(x)] = (x, list(parts))
+            self.admitted[id(x)] = (x, list(parts))
         else:
             keys = list(x)
             if not all(isinstance(key, (str, int, float, bool, tuple, type(None))) for key in keys):
@@ -224,13 +224,13 @@ class Recording:
             self._keep(x, dict(x))
             for key in keys:
                 x[key] = self.admit(self.residual.let(f"{code}[{self.residual.constant(key)}]", letter="v"), x[key], f"{what}[{key!r}]")
-            self._admitted[id(x)] = (x, dict(x))
+            self.admitted[id(x)] = (x, dict(x))
         return x
 
     def append(self, x, values):
         """To a list whose elements and length may be anything."""
-        if self.known(x) and id(x) not in self._admitted and id(x) not in self._tails:
-            self._tails[id(x)] = (x, len(x))
+        if self.known(x) and id(x) not in self.admitted and id(x) not in self.tails:
+            self.tails[id(x)] = (x, len(x))
             self._keep(x, list(x))
         x.extend(values)
 
@@ -242,7 +242,7 @@ class Recording:
     def write(self, container, kind, key, write):
         """`write()` changes a place of an object."""
         if self.is_outside(container):
-            self._written.setdefault((id(container), kind, key), (container, kind, key))
+            self.written.setdefault((id(container), kind, key), (container, kind, key))
             if kind == "cell":
                 self._keep(container, container.cell_contents)
             elif kind == "global":
@@ -261,7 +261,7 @@ class Recording:
         write()
 
     def gradient_used(self, tensor, how):
-        self._gradient_uses.setdefault(id(tensor), how)
+        self.gradient_uses.setdefault(id(tensor), how)
 
     def gradients_used(self):
         """By a call of `backward`, which adds to what is there."""
@@ -275,12 +275,12 @@ class Recording:
         """Paths of numbers that the call has changed: so they will differ in the next one."""
         changed = set()
         for cell, what in self._scalars_read.items():
-            if cell in self._written:
-                container, kind, key = self._written[cell]
+            if cell in self.written:
+                container, kind, key = self.written[cell]
                 now = container.cell_contents if kind == "cell" else container.get(key) if kind == "global" else getattr(container, key, None)
                 if now is not self._cells[cell] and is_number(now):
                     changed.add(what)
-        for x, before in self._admitted.values():
+        for x, before in self.admitted.values():
             for key, value in before.items() if isinstance(x, dict) else enumerate(before):
                 now = x.get(key) if isinstance(x, dict) else x[key] if key < len(x) else None
                 if type(value) in (int, float) and is_number(now) and now is not value:
@@ -306,8 +306,8 @@ class Recording:
         """The number of a value among the graph's outputs."""
         number = self.tape.read(tensor)
         if number not in self._output_places:
-            self._output_places[number] = len(self._graph_outputs)
-            self._graph_outputs.append(number)
+            self._output_places[number] = len(self.graph_outputs)
+            self.graph_outputs.append(number)
         return self._output_places[number]
 
     def scalar_of(self, tensor, convert):
