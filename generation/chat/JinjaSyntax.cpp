@@ -35,19 +35,20 @@ struct Piece {
 std::vector<Piece> cut(const std::string &source) {
   std::vector<Piece> pieces;
   int line = 1;
-  bool trimsNext = false, trimsLine = false; // whitespace; one newline
-  auto addText = [&](std::string text, bool trimsEnd, bool isTag) {
+  // What the end of the last tag takes away: whitespace; one newline.
+  bool trimsNext = false, trimsLine = false;
+  auto addText = [&](std::string text, bool isFirst, bool trimsEnd, bool isTag) {
     int at = line;
     line += int(std::ranges::count(text, '\n'));
-    if (trimsNext)
-      text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-    else if (trimsLine && text.starts_with("\n"))
-      text.erase(0, 1);
+    size_t taken = trimsNext ? std::min(text.find_first_not_of(" \t\r\n"), text.size())
+                             : size_t(trimsLine && text.starts_with("\n"));
+    bool beginsLine = isFirst || (taken && text[taken - 1] == '\n');
+    text.erase(0, taken);
     size_t lastLine = text.find_last_of('\n') + 1; // 0 where there is none
-    bool beginsLine = lastLine || pieces.empty() || trimsLine;
     if (trimsEnd)
       text.erase(text.find_last_not_of(" \t\r\n") + 1);
-    else if (isTag && beginsLine && text.find_first_not_of(" \t", lastLine) == std::string::npos)
+    else if (isTag && (lastLine || beginsLine) &&
+             text.find_first_not_of(" \t", lastLine) == std::string::npos)
       text.resize(lastLine);
     if (!text.empty())
       pieces.push_back({Piece::Text, text, at});
@@ -61,7 +62,7 @@ std::vector<Piece> cut(const std::string &source) {
             std::string_view("{%#").find(source[open + 1]) == std::string_view::npos) &&
            ++open);
     if (open == std::string::npos) {
-      addText(source.substr(at), false, false);
+      addText(source.substr(at), at == 0, false, false);
       return pieces;
     }
     char kind = source[open + 1];
@@ -69,7 +70,7 @@ std::vector<Piece> cut(const std::string &source) {
     size_t from = open + 2;
     bool trims = from < source.size() && source[from] == '-';
     bool keeps = from < source.size() && source[from] == '+';
-    addText(source.substr(at, open - at), trims, kind != '{' && !keeps);
+    addText(source.substr(at, open - at), at == 0, trims, kind != '{' && !keeps);
     from += trims || keeps;
     // A text within a tag may hold its end.
     size_t end = from;
@@ -86,9 +87,9 @@ std::vector<Piece> cut(const std::string &source) {
       failAt(line, fmt::format("'{{{}' has no end", kind));
     std::string inside = source.substr(from, end - from);
     trimsNext = inside.ends_with("-");
-    if (trimsNext)
+    trimsLine = kind != '{' && !inside.ends_with("+");
+    if (trimsNext || inside.ends_with("+"))
       inside.pop_back();
-    trimsLine = kind != '{';
     if (kind != '#')
       pieces.push_back({kind == '{' ? Piece::Output : Piece::Tag, inside, line});
     line += int(std::ranges::count(inside, '\n'));
@@ -130,6 +131,8 @@ std::vector<Word> wordsOf(const Piece &piece) {
       words.push_back({Word::Text, text, line});
     } else {
       size_t size = 1;
+      while (uint8_t(c) >= 0x80 && i + size < s.size() && (uint8_t(s[i + size]) & 0xc0) == 0x80)
+        ++size;
       for (const char *two : {"==", "!=", "<=", ">=", "//", "**"})
         if (s.compare(i, 2, two) == 0)
           size = 2;
@@ -379,13 +382,17 @@ private:
     }
   }
 
-  ExpressionPtr unary() {
+  /// A sign is within a filter: -2 | abs is 2.
+  ExpressionPtr unary(bool isFiltered = true) {
     Depth depth(*this);
+    ExpressionPtr value;
     if (accept("-"))
-      return make(Expression::Unary, "-", {unary()});
-    if (accept("+"))
-      return unary();
-    return filtered(postfix(primary()));
+      value = make(Expression::Unary, "-", {unary(false)});
+    else if (accept("+"))
+      value = unary(false);
+    else
+      value = postfix(primary());
+    return isFiltered ? filtered(value) : value;
   }
 
   ExpressionPtr filtered(ExpressionPtr value) {
@@ -543,7 +550,13 @@ private:
 Statements parse(const std::string &source) {
   if (source.size() > kMostSource)
     throw Failure(fmt::format("it has more than {} bytes", kMostSource));
-  return Parser(cut(source)).all();
+  std::string text;
+  for (size_t i = 0; i < source.size(); ++i)
+    if (source[i] != '\r' || source.substr(i, 2) != "\r\n")
+      text += source[i];
+  if (text.ends_with("\n")) // as Jinja takes it away
+    text.pop_back();
+  return Parser(cut(text)).all();
 }
 
 } // namespace tensmith::generation::jinja

@@ -33,7 +33,9 @@ struct HttpSettings {
   int64_t bodyBytes = int64_t(4) << 20; // more are refused with 413
   int64_t headBytes = 65536;
   int connections = 128; // that are served at a time; others wait
-  int headSeconds = 10, bodySeconds = 60, writeSeconds = 10; // that a client may take
+  /// That a client may take for a request's head, to read, and to send another request. A body has
+  /// six times as long.
+  int seconds = 10;
 };
 
 /// Called by many threads.

@@ -203,12 +203,12 @@ HttpAnswer Serving::streamed(const TextRequest &asked, const HttpRequest &reques
     };
     try {
       for (size_t i = 0; asked.isChat && i < size_t(asked.texts()); ++i)
-        send({asked.opening(i)}, nullptr);
+        send(Json::array({asked.opening(i)}), nullptr);
       while (auto news = texts->next(isGone)) {
         if (!news->piece.empty())
-          send({asked.choice(news->index, news->piece, nullptr, true)}, nullptr);
+          send(Json::array({asked.choice(news->index, news->piece, nullptr, true)}), nullptr);
         if (news->end)
-          send({asked.choice(news->index, "", reasonOf(*news->end), true)}, nullptr);
+          send(Json::array({asked.choice(news->index, "", reasonOf(*news->end), true)}), nullptr);
       }
       if (asked.hasUsage)
         send(Json::array(), asked.usage(texts->tokens()));

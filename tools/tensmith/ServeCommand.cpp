@@ -1,4 +1,5 @@
 // tensmith serve: a language model behind HTTP, until SIGTERM or SIGINT.
+#include "client/Verbosity.h"
 #include "generation/serving/Serving.h"
 #include "tools/tensmith/GenerateCommand.h"
 
@@ -7,7 +8,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
-#include <iostream>
 #include <thread>
 
 namespace tensmith::cli {
@@ -60,8 +60,8 @@ int serve(Settings settings) {
       settings.http,
       [&](const generation::HttpRequest &request) { return serving.answer(request); },
       &generation::Serving::refusal);
-  std::cerr << fmt::format("{} is served on http://{}:{}/v1\n", settings.serving.name,
-                           settings.http.host, server->port());
+  client::note(fmt::format("{} is served on http://{}:{}/v1", settings.serving.name,
+                           settings.http.host, server->port()));
   SignalsEnd signals(*server);
   server->serve();
   return kSuccess;
@@ -95,6 +95,8 @@ void addServe(CLI::App &app, Action &chosen) {
             1e6);
   addNumber(*command, "--connections", settings->http.connections,
             "Connections that are served at a time", 1, 4096);
+  addNumber(*command, "--client-seconds", settings->http.seconds,
+            "Seconds that a client may take for a request's head, or to read; six times that for a body", 1, 3600);
   addNumber(*command, "--body", settings->bodyMegabytes, "Megabytes of a request, at most", 1,
             1024);
   addNumber(*command, "--context", settings->of.context,

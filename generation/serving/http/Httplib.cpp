@@ -24,7 +24,6 @@ using Clock = std::chrono::steady_clock;
 using Refuse = HttpAnswer (*)(int status, const std::string &why);
 
 constexpr int kSliceMs = 100;       // between looks at whether the server ends
-constexpr int kKeepAliveMs = 10000; // that an idle connection stays open
 constexpr int kDrainMs = 2000;      // that a refused client is still read
 constexpr int64_t kDrainBytes = 64 << 20;
 
@@ -33,11 +32,11 @@ class BoundedStream : public httplib::Stream {
 public:
   BoundedStream(int socket, const HttpSettings &settings, const std::atomic<bool> &stops)
       : socket_(socket), settings_(settings), stops_(stops), left_(settings.headBytes),
-        deadline_(Clock::now() + std::chrono::seconds(settings.headSeconds)) {}
+        deadline_(Clock::now() + std::chrono::seconds(settings.seconds)) {}
 
   void beginBody() {
     left_ = std::numeric_limits<int64_t>::max();
-    deadline_ = Clock::now() + std::chrono::seconds(settings_.bodySeconds);
+    deadline_ = Clock::now() + std::chrono::seconds(6 * settings_.seconds);
   }
   bool isGone() const {
     char byte;
@@ -52,7 +51,7 @@ public:
 
   bool is_readable() const override { return wait(POLLIN, 0); }
   bool is_writable() const override {
-    return wait(POLLOUT, settings_.writeSeconds * 1000) && !isGone();
+    return wait(POLLOUT, settings_.seconds * 1000) && !isGone();
   }
   ssize_t read(char *to, size_t size) override {
     size = size_t(std::min<int64_t>(int64_t(size), left_));
@@ -73,7 +72,7 @@ public:
     return -1;
   }
   ssize_t write(const char *from, size_t size) override {
-    if (!wait(POLLOUT, settings_.writeSeconds * 1000))
+    if (!wait(POLLOUT, settings_.seconds * 1000))
       return -1;
     return ::send(socket_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
@@ -216,7 +215,7 @@ private:
   }
 
   bool awaitRequest(int socket) const {
-    for (int waited = 0; waited < kKeepAliveMs && !stops_; waited += kSliceMs) {
+    for (int waited = 0; waited < settings_.seconds * 1000 && !stops_; waited += kSliceMs) {
       pollfd of{socket, POLLIN, 0};
       if (::poll(&of, 1, kSliceMs) > 0)
         return true;
@@ -239,12 +238,15 @@ private:
     }
   }
 
+  /// An answer is given whole, whatever piece of it is asked for, and however often.
+  static void withoutRanges(httplib::Request &request) { request.ranges.clear(); }
+
   bool process_and_close_socket(socket_t socket) override {
     bool isClosed = false;
     while (!isClosed && awaitRequest(socket)) {
       BoundedStream stream(socket, settings_, stops_);
       current = &stream;
-      bool isDone = process_request(stream, false, isClosed, nullptr);
+      bool isDone = process_request(stream, false, isClosed, withoutRanges);
       current = nullptr;
       if (!isDone)
         answerHead(stream);
