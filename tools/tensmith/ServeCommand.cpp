@@ -95,8 +95,10 @@ void addServe(CLI::App &app, Action &chosen) {
             1e6);
   addNumber(*command, "--connections", settings->http.connections,
             "Connections that are served at a time", 1, 4096);
-  addNumber(*command, "--client-seconds", settings->http.seconds,
-            "Seconds that a client may take for a request's head, or to read; six times that for a body", 1, 3600);
+  addNumber(
+      *command, "--client-seconds", settings->http.seconds,
+      "Seconds that a client may take for a request's head, or to read; six times that for a body",
+      1, 3600);
   addNumber(*command, "--body", settings->bodyMegabytes, "Megabytes of a request, at most", 1,
             1024);
   addNumber(*command, "--context", settings->of.context,

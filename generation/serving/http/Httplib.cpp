@@ -4,8 +4,9 @@
 // httplib's own reading of a request's head has no bound on a line and none on the time that a
 // client takes for all of it, and its limit on bodies doesn't count those in chunks. So a
 // connection is read through a stream that counts and has a deadline, and bodies are read piece by
-// piece. What is refused closes the connection, after what the client still sends is read for a
-// moment: else the kernel would throw the answer away.
+// piece. It asks for heads byte by byte, which the stream has in a buffer. What is refused closes
+// the connection, after what the client still sends is read for a moment: else the kernel would
+// throw the answer away.
 #include "generation/serving/Http.h"
 
 #include <httplib.h>
@@ -23,24 +24,40 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Refuse = HttpAnswer (*)(int status, const std::string &why);
 
-constexpr int kSliceMs = 100;       // between looks at whether the server ends
-constexpr int kDrainMs = 2000;      // that a refused client is still read
+constexpr int kSliceMs = 100;  // between looks at whether the server ends
+constexpr int kDrainMs = 2000; // that a refused client is still read
 constexpr int64_t kDrainBytes = 64 << 20;
+constexpr size_t kReceived = 16384;    // bytes that are received at a time
+constexpr int kSendBuffer = 256 << 10; // bytes that wait for a client who doesn't read
+
+/// A client's socket, and what was received of it and not read yet.
+struct Connection {
+  int socket;
+  std::string received;
+  size_t read = 0;
+
+  bool hasReceived() const { return read < received.size(); }
+  bool wait(short event, int ms) const {
+    pollfd of{socket, event, 0};
+    return ::poll(&of, 1, ms) > 0;
+  }
+};
 
 /// A connection while one request is read and answered.
 class BoundedStream : public httplib::Stream {
 public:
-  BoundedStream(int socket, const HttpSettings &settings, const std::atomic<bool> &stops)
-      : socket_(socket), settings_(settings), stops_(stops), left_(settings.headBytes),
+  BoundedStream(Connection &connection, const HttpSettings &settings,
+                const std::atomic<bool> &stops)
+      : connection_(connection), settings_(settings), stops_(stops), left_(settings.headBytes),
         deadline_(Clock::now() + std::chrono::seconds(settings.seconds)) {}
 
   void beginBody() {
-    left_ = std::numeric_limits<int64_t>::max();
+    left_ = 4 * settings_.bodyBytes + settings_.headBytes; // with marks of chunks
     deadline_ = Clock::now() + std::chrono::seconds(6 * settings_.seconds);
   }
   bool isGone() const {
     char byte;
-    ssize_t got = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = ::recv(connection_.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
   }
   bool isTooLong() const { return left_ <= 0; }
@@ -49,44 +66,52 @@ public:
 
   bool mustClose = false;
 
-  bool is_readable() const override { return wait(POLLIN, 0); }
+  bool is_readable() const override {
+    return connection_.hasReceived() || connection_.wait(POLLIN, 0);
+  }
   bool is_writable() const override {
-    return wait(POLLOUT, settings_.seconds * 1000) && !isGone();
+    return connection_.wait(POLLOUT, settings_.seconds * 1000) && !isGone();
   }
   ssize_t read(char *to, size_t size) override {
     size = size_t(std::min<int64_t>(int64_t(size), left_));
-    while (size) {
-      auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
-      isLate_ = ms.count() <= 0;
-      if (isLate_ || stops_)
-        return -1;
-      if (!wait(POLLIN, int(std::min<int64_t>(ms.count() + 1, kSliceMs))))
-        continue;
-      ssize_t got = ::recv(socket_, to, size, 0);
-      if (got < 0 && errno == EINTR)
-        continue;
-      left_ -= std::max<ssize_t>(got, 0);
-      hasRead_ |= got > 0;
-      return got;
-    }
-    return -1;
+    if (!size || (!connection_.hasReceived() && !receive()))
+      return -1;
+    size = std::min(size, connection_.received.size() - connection_.read);
+    std::memcpy(to, connection_.received.data() + connection_.read, size);
+    connection_.read += size;
+    left_ -= int64_t(size);
+    hasRead_ = true;
+    return ssize_t(size);
   }
   ssize_t write(const char *from, size_t size) override {
-    if (!wait(POLLOUT, settings_.seconds * 1000))
+    if (!connection_.wait(POLLOUT, settings_.seconds * 1000))
       return -1;
-    return ::send(socket_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return ::send(connection_.socket, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   void get_remote_ip_and_port(std::string &, int &) const override {}
   void get_local_ip_and_port(std::string &, int &) const override {}
-  socket_t socket() const override { return socket_; }
+  socket_t socket() const override { return connection_.socket; }
 
 private:
-  bool wait(short event, int ms) const {
-    pollfd of{socket_, event, 0};
-    return ::poll(&of, 1, ms) > 0;
+  /// False at the end, at the deadline, and where the server ends.
+  bool receive() {
+    while (!stops_) {
+      auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+      isLate_ = ms.count() <= 0;
+      if (isLate_)
+        return false;
+      if (!connection_.wait(POLLIN, int(std::min<int64_t>(ms.count() + 1, kSliceMs))))
+        continue;
+      connection_.received.resize(kReceived), connection_.read = 0;
+      ssize_t got = ::recv(connection_.socket, connection_.received.data(), kReceived, 0);
+      connection_.received.resize(size_t(std::max<ssize_t>(got, 0)));
+      if (got >= 0 || errno != EINTR)
+        return got > 0;
+    }
+    return false;
   }
 
-  int socket_;
+  Connection &connection_;
   const HttpSettings &settings_;
   const std::atomic<bool> &stops_;
   int64_t left_; // bytes that may still be read
@@ -122,6 +147,7 @@ public:
       : settings_(settings), handler_(handler), refuse_(refusal) {
     new_task_queue = [this] { return new httplib::ThreadPool(size_t(settings_.connections)); };
     set_tcp_nodelay(true);
+    set_keep_alive_timeout(settings_.seconds);
     auto plain = [this](const httplib::Request &request, httplib::Response &answer) {
       handle(request, {}, answer);
     };
@@ -134,7 +160,7 @@ public:
     // Only what httplib refuses itself has no body.
     set_error_handler([this](const httplib::Request &, httplib::Response &answer) {
       if (answer.body.empty())
-        refuse(answer.status, "the request is no HTTP that is understood here", answer);
+        refuseUnread(answer);
     });
     set_exception_handler(
         [this](const httplib::Request &, httplib::Response &answer, std::exception_ptr) {
@@ -166,6 +192,18 @@ private:
     give(refuse_(status, why), answer);
   }
 
+  /// Of what httplib gave up on.
+  void refuseUnread(httplib::Response &answer) {
+    if (current->isTooLong())
+      return refuse(431, "the request's head is too long", answer);
+    if (current->isLate())
+      return refuse(408, "the request's head was not all there in time", answer);
+    refuse(answer.status,
+           answer.status == 414 ? "the request's path is too long"
+                                : "the request is no HTTP that is understood here",
+           answer);
+  }
+
   void handle(const httplib::Request &request, std::string body, httplib::Response &answer) {
     BoundedStream *stream = current;
     auto isGone = [this, stream] { return stops_ || stream->isGone(); };
@@ -193,7 +231,7 @@ private:
       body.append(data, size);
       return int64_t(body.size()) <= settings_.bodyBytes;
     });
-    if (int64_t(body.size()) > settings_.bodyBytes)
+    if (int64_t(body.size()) > settings_.bodyBytes || current->isTooLong())
       return refuse(413, tooLong, answer);
     if (!isRead)
       return refuse(current->isLate() ? 408 : 400, "the body is not all there", answer);
@@ -214,24 +252,24 @@ private:
     stream.write(text.data(), text.size());
   }
 
-  bool awaitRequest(int socket) const {
+  bool awaitRequest(const Connection &connection) const {
+    if (connection.hasReceived())
+      return true;
     for (int waited = 0; waited < settings_.seconds * 1000 && !stops_; waited += kSliceMs) {
-      pollfd of{socket, POLLIN, 0};
-      if (::poll(&of, 1, kSliceMs) > 0)
+      if (connection.wait(POLLIN, kSliceMs))
         return true;
     }
     return false;
   }
 
-  void drain(int socket) const {
-    ::shutdown(socket, SHUT_WR);
+  void drain(const Connection &connection) const {
+    ::shutdown(connection.socket, SHUT_WR);
     auto end = Clock::now() + std::chrono::milliseconds(kDrainMs);
     char bytes[65536];
     for (int64_t total = 0; total < kDrainBytes && Clock::now() < end && !stops_;) {
-      pollfd of{socket, POLLIN, 0};
-      if (::poll(&of, 1, kSliceMs) <= 0)
+      if (!connection.wait(POLLIN, kSliceMs))
         continue;
-      ssize_t got = ::recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
+      ssize_t got = ::recv(connection.socket, bytes, sizeof bytes, MSG_DONTWAIT);
       if (got <= 0)
         return;
       total += got;
@@ -242,16 +280,18 @@ private:
   static void withoutRanges(httplib::Request &request) { request.ranges.clear(); }
 
   bool process_and_close_socket(socket_t socket) override {
+    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
+    Connection connection{socket, {}};
     bool isClosed = false;
-    while (!isClosed && awaitRequest(socket)) {
-      BoundedStream stream(socket, settings_, stops_);
+    while (!isClosed && awaitRequest(connection)) {
+      BoundedStream stream(connection, settings_, stops_);
       current = &stream;
       bool isDone = process_request(stream, false, isClosed, withoutRanges);
       current = nullptr;
       if (!isDone)
         answerHead(stream);
       if (!isDone || stream.mustClose) {
-        drain(socket);
+        drain(connection);
         break;
       }
     }
