@@ -5,6 +5,7 @@
     print(model.generate("Once upon a time", tokens=100))
     for piece in model.stream("Once upon a time"):
         print(piece, end="", flush=True)
+    print(model.generate(model.chat([{"role": "user", "content": "Why is the sky blue?"}])))
 
 The file is mapped, and its weights are multiplied in the blocks that they are stored in.
 """
