@@ -2,6 +2,8 @@
 #include "generation/serving/Requests.h"
 
 #include "files/Failure.h"
+#include "generation/grammar/Gbnf.h"
+#include "generation/grammar/JsonSchema.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -60,10 +62,33 @@ void refuseWhatIsMissing(const Json &body, bool isChat) {
   if (!isChat &&
       integer(body, "best_of", 1, 1, kMostChoices) > integer(body, "n", 1, 1, kMostChoices))
     throw Refusal(400, "'best_of' beyond 'n' is not to be had here; leave it out");
+}
+
+/// What the texts follow, by `response_format` or `grammar`.
+std::optional<Grammar> grammarOf(const Json &body) {
+  auto grammar = body.find("grammar");
+  bool hasGrammar = grammar != body.end() && !grammar->is_null();
   auto format = body.find("response_format");
-  if (format != body.end() && !format->is_null() &&
-      !(format->is_object() && format->value("type", Json()) == "text"))
-    throw Refusal(400, "'response_format' other than text is not to be had here; leave it out");
+  Json type = "text";
+  if (format != body.end() && format->is_object())
+    type = format->value("type", Json());
+  else if (format != body.end() && !format->is_null())
+    throw Refusal(400, "'response_format' is an object with a type");
+  if (hasGrammar && (type != "text" || !grammar->is_string()))
+    throw Refusal(400, "'grammar' is a text, and stands without a 'response_format'");
+  if (hasGrammar)
+    return parseGbnf(grammar->get_ref<const std::string &>());
+  if (type == "json_object")
+    return objectGrammar();
+  if (type == "json_schema") {
+    Json named = format->value("json_schema", Json());
+    if (!named.is_object() || !named.contains("schema"))
+      throw Refusal(400, "'response_format' of json_schema has 'json_schema' with a 'schema'");
+    return schemaGrammar(named["schema"]);
+  }
+  if (type != "text")
+    throw Refusal(400, "'response_format' is of text, json_object or json_schema");
+  return std::nullopt;
 }
 
 std::vector<std::string> stopsOf(const Json &body) {
@@ -131,6 +156,7 @@ TextRequest textRequest(const Json &body, bool isChat, const LanguageModel &mode
     request.hasUsage = flag(*options, "include_usage");
   request.choices = integer(body, "n", 1, 1, kMostChoices);
   request.stops = stopsOf(body);
+  request.grammar = grammarOf(body);
   int64_t most = int64_t(1) << 31;
   int64_t tokens = integer(body, "max_tokens", isChat ? model.contextLength() : kTokens, 0, most);
   request.settings.most = integer(body, "max_completion_tokens", tokens, 0, most);

@@ -4,6 +4,9 @@
 #pragma once
 
 #include "generation/chat/Chat.h"
+#include "generation/grammar/Grammar.h"
+
+#include <optional>
 
 namespace tensmith::generation {
 
@@ -23,6 +26,7 @@ struct TextRequest {
   GenerationSettings settings;
   std::vector<std::string> stops;
   std::vector<std::vector<Token>> prompts;
+  std::optional<Grammar> grammar; // that the texts follow
   std::string id, model;
   int64_t created = 0;
 

@@ -17,6 +17,7 @@ constexpr auto kLook = std::chrono::milliseconds(50); // between looks at whethe
 struct RunningTexts::Mailbox {
   struct Text {
     TextPieces pieces;
+    std::optional<ConstrainedText> constraint;
     std::string given; // since it was last taken
     std::optional<BatchEnd> end;
     bool isDone = false; // and the end was taken
@@ -26,14 +27,17 @@ struct RunningTexts::Mailbox {
   std::vector<Text> texts;
   int64_t tokens = 0;
 
-  /// False where the text has come to a stop sequence.
+  /// False where the text has come to a stop sequence, or to its grammar's end.
   bool give(size_t index, const std::string &bytes) {
     std::lock_guard lock(mutex);
     Text &text = texts[index];
-    text.given += text.pieces.add(bytes);
-    ++tokens;
+    bool isLast = text.constraint && !text.constraint->give(bytes);
+    if (!text.constraint || text.constraint->failure().empty()) {
+      text.given += text.pieces.add(bytes);
+      ++tokens;
+    }
     filled.notify_one();
-    return !text.pieces.isStopped();
+    return !isLast && !text.pieces.isStopped();
   }
   void finish(size_t index, BatchEnd end) {
     std::lock_guard lock(mutex);
@@ -45,15 +49,24 @@ struct RunningTexts::Mailbox {
 };
 
 RunningTexts::RunningTexts(BatchThread &batch, std::shared_ptr<const LanguageModel> model,
-                           const TextRequest &asked, const std::shared_ptr<void> &place)
+                           const TextRequest &asked, const std::shared_ptr<TokenGrammar> &grammar,
+                           const std::shared_ptr<void> &place)
     : mailbox_(std::make_shared<Mailbox>()), requests_(batch) {
   size_t count = asked.prompts.size() * size_t(asked.choices);
-  mailbox_->texts.assign(count, {TextPieces(asked.stops), {}, {}, false});
+  for (size_t i = 0; i < count; ++i) {
+    mailbox_->texts.push_back({TextPieces(asked.stops), {}, {}, {}, false});
+    if (grammar)
+      mailbox_->texts.back().constraint.emplace(grammar);
+  }
   for (size_t i = 0; i < count; ++i) {
     BatchRequest request;
     request.prompt = asked.prompts[i / size_t(asked.choices)];
     request.settings = asked.settings;
     request.settings.sampling.seed += i % size_t(asked.choices);
+    if (grammar)
+      request.constrain = [model, mailbox = mailbox_, i](std::span<float> logits) {
+        mailbox->texts[i].constraint->constrain(logits, model->tokenizer());
+      };
     request.give = [model, mailbox = mailbox_, i](Token token) {
       return mailbox->give(i, model->tokenizer().bytesOf(token));
     };
@@ -83,6 +96,9 @@ std::optional<TextNews> RunningTexts::next(const std::function<bool()> &isGone) 
     }
     std::unique_lock lock(mailbox_->mutex);
     if (auto news = taken()) {
+      const auto &constraint = mailbox_->texts[news->index].constraint;
+      if (news->end && constraint && !constraint->failure().empty())
+        throw Refusal(400, constraint->failure());
       if (news->end == BatchEnd::Cancelled)
         throw Refusal(503, "the text could not be computed, or the server ends");
       return news;

@@ -2,6 +2,7 @@
 // the request's own thread takes it.
 #pragma once
 
+#include "generation/grammar/TokenGrammar.h"
 #include "generation/serving/BatchThread.h"
 #include "generation/serving/Requests.h"
 
@@ -18,12 +19,14 @@ struct TextNews {
 
 class RunningTexts {
 public:
-  /// Begins them; `place` is kept until they are done. Throws Failure.
+  /// Begins them; `place` is kept until they are done. `grammar`: that they follow, or null. Throws
+  /// Failure.
   RunningTexts(BatchThread &batch, std::shared_ptr<const LanguageModel> model,
-               const TextRequest &request, const std::shared_ptr<void> &place);
+               const TextRequest &request, const std::shared_ptr<TokenGrammar> &grammar,
+               const std::shared_ptr<void> &place);
 
   /// Waits for news; nothing once all texts are done. Throws Refusal where the client is gone, or
-  /// the texts were cancelled.
+  /// a text was cancelled or can't go on by its grammar.
   std::optional<TextNews> next(const std::function<bool()> &isGone);
   /// Tokens of the texts so far.
   int64_t tokens() const;

@@ -2,7 +2,6 @@
 #include "generation/serving/Serving.h"
 
 #include "files/Failure.h"
-#include "generation/serving/RunningTexts.h"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -167,14 +166,27 @@ HttpAnswer Serving::complete(const HttpRequest &request, bool isChat) {
   asked.id = fmt::format("{}-{}", isChat ? "chatcmpl" : "cmpl", ++answers_);
   asked.created = secondsNow();
   asked.model = settings_.name;
-  return asked.isStreamed ? streamed(asked, request) : whole(asked, request);
+  return asked.isStreamed ? streamed(std::move(asked), request) : whole(std::move(asked), request);
 }
 
-HttpAnswer Serving::whole(const TextRequest &asked, const HttpRequest &request) {
-  RunningTexts texts(batch_, model_, asked, placeFor(asked.texts()));
+/// The grammar is given away.
+std::shared_ptr<RunningTexts> Serving::begin(TextRequest &asked) {
+  std::shared_ptr<void> place = placeFor(asked.texts());
+  std::shared_ptr<TokenGrammar> grammar;
+  if (asked.grammar) {
+    std::call_once(tokensMade_,
+                   [&] { tokens_ = std::make_shared<TokenBytes>(model_->tokenizer()); });
+    grammar = std::make_shared<TokenGrammar>(tokens_, std::move(*asked.grammar));
+    asked.grammar.reset();
+  }
+  return std::make_shared<RunningTexts>(batch_, model_, asked, grammar, place);
+}
+
+HttpAnswer Serving::whole(TextRequest asked, const HttpRequest &request) {
+  auto texts = begin(asked);
   std::vector<std::string> results(size_t(asked.texts()));
   std::vector<const char *> reasons(results.size());
-  while (auto news = texts.next(request.isGone)) {
+  while (auto news = texts->next(request.isGone)) {
     results[news->index] += news->piece;
     if (news->end)
       reasons[news->index] = reasonOf(*news->end);
@@ -183,15 +195,15 @@ HttpAnswer Serving::whole(const TextRequest &asked, const HttpRequest &request) 
   for (size_t i = 0; i < results.size(); ++i)
     choices.push_back(asked.choice(i, results[i], reasons[i], false));
   Json body = asked.frame(false);
-  body["choices"] = choices, body["usage"] = asked.usage(texts.tokens());
+  body["choices"] = choices, body["usage"] = asked.usage(texts->tokens());
   return answerOf(body);
 }
 
-HttpAnswer Serving::streamed(const TextRequest &asked, const HttpRequest &request) {
+HttpAnswer Serving::streamed(TextRequest asked, const HttpRequest &request) {
   HttpAnswer answer;
   answer.type = "text/event-stream";
   // Whoever drops the answer unsent drops the texts, too.
-  auto texts = std::make_shared<RunningTexts>(batch_, model_, asked, placeFor(asked.texts()));
+  auto texts = begin(asked);
   answer.stream = [this, asked, texts, isGone = request.isGone](const HttpWrite &write) {
     auto send = [&](const Json &choices, const Json &usage) {
       Json body = asked.frame(true);

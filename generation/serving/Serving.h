@@ -9,6 +9,7 @@
 #include "generation/serving/BatchThread.h"
 #include "generation/serving/Http.h"
 #include "generation/serving/Requests.h"
+#include "generation/serving/RunningTexts.h"
 
 #include <atomic>
 #include <optional>
@@ -39,13 +40,16 @@ private:
   HttpAnswer complete(const HttpRequest &request, bool isChat);
   HttpAnswer embed(const HttpRequest &request);
   std::shared_ptr<void> placeFor(int64_t texts);
-  HttpAnswer whole(const TextRequest &asked, const HttpRequest &request);
-  HttpAnswer streamed(const TextRequest &asked, const HttpRequest &request);
+  std::shared_ptr<RunningTexts> begin(TextRequest &asked);
+  HttpAnswer whole(TextRequest asked, const HttpRequest &request);
+  HttpAnswer streamed(TextRequest asked, const HttpRequest &request);
 
   std::shared_ptr<const LanguageModel> model_;
   ServingSettings settings_;
   std::optional<Chat> chat_;
   std::string chatFailure_; // why there is none
+  std::once_flag tokensMade_;
+  std::shared_ptr<const TokenBytes> tokens_; // where a text followed a grammar
   std::atomic<int64_t> open_ = 0, requests_ = 0, refused_ = 0, left_ = 0, answers_ = 0;
   BatchThread batch_; // first to go: it gives places back
 };

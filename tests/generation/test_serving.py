@@ -346,7 +346,7 @@ def test_malformed_requests(server, data, status):
     *[("completions", {"prompt": "a", name: value}, name) for name, value in [
         ("temperature", -1), ("temperature", "hot"), ("top_p", "x"), ("n", 0), ("n", 1000), ("n", 1.5), ("max_tokens", -1), ("max_tokens", "x"),
         ("max_tokens", 10**20), ("stop", 5), ("stop", [""]), ("stop", ["a"] * 100), ("stream", "yes"), ("seed", "x"), ("logprobs", 5), ("echo", True),
-        ("suffix", "x"), ("logit_bias", {"5": 1}), ("presence_penalty", 1), ("response_format", {"type": "json_object"}), ("best_of", 3)]],
+        ("suffix", "x"), ("logit_bias", {"5": 1}), ("presence_penalty", 1), ("best_of", 3)]],
     ("chat/completions", {}, "'messages' is missing"), ("chat/completions", {"messages": []}, "messages"), ("chat/completions", {"messages": [{}]}, "role"),
     ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "part"),
     ("chat/completions", {"messages": CHAT, "tools": [{}]}, "tools"), ("chat/completions", {"messages": CHAT, "chat_template_kwargs": 5}, "chat_template_kwargs"),
