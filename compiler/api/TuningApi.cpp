@@ -3,6 +3,7 @@
 
 #include "compiler/api/Boundary.h"
 #include "compiler/api/CompileOptions.h"
+#include "compiler/api/Handles.h"
 #include "compiler/api/ModelInContext.h"
 #include "compiler/pipeline/TuningSession.h"
 
@@ -64,6 +65,29 @@ Status tell(const pipeline::Measurement &timed, char **json) {
   if (timed.outcome == pipeline::Measurement::Outcome::Timed)
     object["seconds"] = timed.seconds;
   return copyText(textOf(std::move(object)), json);
+}
+
+/// For each input of a module with known sizes: small numbers of floats, zeros of others.
+Result<std::vector<pipeline::Candidate::Input>> madeUpInputs(const std::string &bytes) {
+  auto loaded = loadModule(bytes);
+  if (!loaded.ok())
+    return loaded.status();
+  std::vector<pipeline::Candidate::Input> inputs;
+  for (size_t i = 0; i < ts_module_input_count(loaded->module.get()); ++i) {
+    ts_port port = ts_module_input(loaded->module.get(), i);
+    Shape shape;
+    for (int64_t dim = 0; dim < port.rank; ++dim) {
+      int64_t size = 0;
+      if (!port.dims[dim] || llvm::StringRef(port.dims[dim]).getAsInteger(10, size))
+        return unsupported("input '" + std::string(port.name) + "' has open sizes");
+      shape.push_back(size);
+    }
+    HostTensor tensor(DataType(port.type), std::move(shape));
+    for (int64_t element = 0; element < tensor.size(); ++element)
+      tensor.setDouble(element, isFloat(tensor.type()) ? double(element % 127 - 63) / 64 : 0);
+    inputs.push_back({port.name, std::move(tensor)});
+  }
+  return inputs;
 }
 
 /// What the session compiles with, for as long as the caller's options may be gone.
@@ -182,6 +206,10 @@ ts_status *ts_tuning_measure_module(const char *path, const ts_tuning_run *run, 
       return {StatusCode::IoError, std::string(path) + ": " + file.getError().message()};
     pipeline::Candidate candidate;
     candidate.module = (*file)->getBuffer().str();
+    auto inputs = madeUpInputs(candidate.module);
+    if (!inputs.ok())
+      return inputs.status();
+    candidate.inputs = std::move(*inputs);
     return tell(measurerOf(*known)->measure(candidate), json);
   });
 }
