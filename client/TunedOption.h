@@ -1,6 +1,7 @@
 // A database of tuned points as an option of compilations.
 #pragma once
 
+#include "tune/database/DefaultDatabase.h"
 #include "tune/database/TunedPoints.h"
 
 #include <tensmith/compiler.h>

@@ -1,18 +1,7 @@
 // All winners at once, since a compilation asks for many keys; see TunedPoints.h.
 #include "tune/database/TunedPoints.h"
 
-#include "cache/Store.h"
-
-#include <cstdlib>
-
 namespace tensmith::tune {
-
-std::string defaultDatabase() {
-  if (const char *named = std::getenv("TENSMITH_TUNED"))
-    return named;
-  std::string folder = cache::defaultFolder();
-  return folder.empty() ? folder : folder + "/tuned.sqlite";
-}
 
 TunedPoints::TunedPoints(const std::string &path) : path_(path) {
   Database database(path, Access::Read);

@@ -8,10 +8,6 @@
 
 namespace tensmith::tune {
 
-/// `$TENSMITH_TUNED`, or "tuned.sqlite" in the folder of what was compiled (cache/Store.h); empty,
-/// for none, where TENSMITH_TUNED is set to nothing or there is no such folder.
-std::string defaultDatabase();
-
 class TunedPoints {
 public:
   /// Throws Failure where the file can't be read.

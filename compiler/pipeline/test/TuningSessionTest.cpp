@@ -72,7 +72,8 @@ TEST_F(Tuning, MakesKernelsByThemselvesByTheirPoints) {
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? *result : std::vector<double>(loopFeatureNames().size());
   };
-  std::vector<double> few = features("\"tile_rows\":1"), many = features("\"tile_rows\":4");
+  std::vector<double> few = features("\"panel_vectors\":2,\"steps\":1,\"tile_rows\":1"),
+                      many = features("\"panel_vectors\":2,\"steps\":1,\"tile_rows\":4");
   ASSERT_EQ(few.size(), loopFeatureNames().size());
   // A tile of more rows carries more accumulators.
   EXPECT_GT(featureOf(many, "hot1.carried"), featureOf(few, "hot1.carried"));
