@@ -54,8 +54,8 @@ struct CompileSettings {
   std::vector<std::string> overridable; // initialisers that become inputs
   std::vector<std::string> plugins;     // paths of shared libraries
   TunedOption tuned;
-  bool progress = true;                 // on stderr
-  std::vector<std::string> ofModels;    // options that were given, and that modules can't follow
+  bool progress = true;              // on stderr
+  std::vector<std::string> ofModels; // options that were given, and that modules can't follow
 };
 
 /// The options that ts_compile_options_init sets, without the library that has it.

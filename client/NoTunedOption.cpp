@@ -4,9 +4,8 @@
 
 namespace tensmith::client {
 
-std::unique_ptr<tune::TunedPoints>
-takeTuned(const TunedOption &, ts_compile_options &,
-          const std::function<void(const std::string &)> &) {
+std::unique_ptr<tune::TunedPoints> takeTuned(const TunedOption &, ts_compile_options &,
+                                             const std::function<void(const std::string &)> &) {
   return nullptr;
 }
 
