@@ -82,6 +82,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.device = device ? device->c_str() : nullptr;
   result.function = function ? function->c_str() : nullptr;
   result.for_evaluation = forEvaluation;
+  result.fast_math = fastMath;
+  result.debug_info = debugInfo;
   return result;
 }
 
@@ -123,6 +125,8 @@ void bindSettings(nb::module_ &m) {
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
       .def_rw("device", &Settings::device, nb::arg().none())
       .def_rw("for_evaluation", &Settings::forEvaluation)
+      .def_rw("fast_math", &Settings::fastMath)
+      .def_rw("debug_info", &Settings::debugInfo)
       .def_rw("calibration", &Settings::calibration)
       .def_rw("calibration_names", &Settings::calibrationNames)
       .def_rw("calibration_values", &Settings::calibrationValues)

@@ -40,7 +40,7 @@ struct Settings {
   std::optional<std::string> target, cache, dump, schedules, libraries, recomputation, device,
       function;
   int64_t memory = 0; // bytes of a run; 0: any
-  bool reference = false, fuse = true, forEvaluation = false;
+  bool reference = false, fuse = true, forEvaluation = false, fastMath = false, debugInfo = true;
   int precision = TS_PRECISION_FAST;
   int calibration = TS_CALIBRATE_NONE;
   std::vector<std::string> calibrationNames;

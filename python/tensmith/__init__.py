@@ -191,6 +191,7 @@ _PRECISIONS = ("fast", "exact", "bf16", "f16")
 def _settings(
     shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
     memory=0, recomputation=None, libraries="generated", device=None, for_evaluation=False, calibrate=None,
+    fast_math=False, debug_info=True,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -207,6 +208,7 @@ def _settings(
     settings.memory, settings.recomputation = _bytes(memory), recomputation
     settings.device = device
     settings.for_evaluation = for_evaluation
+    settings.fast_math, settings.debug_info = fast_math, debug_info
     if calibrate is not None:
         _calibrate(settings, calibrate)
     settings.overridable = list(overridable)
@@ -238,7 +240,7 @@ def compile(
     overridable: Iterable[str] = (), derivatives: Iterable[Derivative] = (), max_depth: int = 0, max_instructions: int = 0,
     schedules: Path | None = None, memory: int | str = 0, recomputation: str | None = None,
     libraries: str | Sequence[str] = "generated", device: str | None = None, for_evaluation: bool = False,
-    calibrate: str | Path | Mapping[str, Any] | None = None, seed: int | None = None,
+    calibrate: str | Path | Mapping[str, Any] | None = None, fast_math: bool = False, debug_info: bool = True, seed: int | None = None,
 ) -> Model:  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -263,12 +265,14 @@ def compile(
     device: what runs the kernels, with memory of its own (docs/shapes.md); None: the host.
     for_evaluation: of a model that was exported for training, dropout drops nothing and batch normalisation takes its
         running statistics.
+    fast_math: expressions are rewritten by rules of real numbers, too (docs/simplification.md); not with "exact".
+    debug_info: the module tells debuggers and profilers which node and line of the model a kernel is of (docs/debugging.md).
     seed: what random operators draw by that have none of their own, as `Model` has it; None: other numbers in each run.
     derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
-                         memory, recomputation, libraries, device, for_evaluation, calibrate)  # fmt: skip
+                         memory, recomputation, libraries, device, for_evaluation, calibrate, fast_math, debug_info)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions, seed)
 
 
@@ -403,7 +407,7 @@ def train_step(
     outputs: Iterable[str] = (), shapes: Shapes | None = None, threads: int = 0, target: str | None = None,
     cache_dir: Path | None = None, dump_ir: Path | None = None, reference: bool = False, precision: str = "fast",
     fuse: bool = True, memory: int | str = 0, recomputation: str | None = None, schedules: Path | None = None,
-    libraries: str | Sequence[str] = "generated", **settings: Any,
+    libraries: str | Sequence[str] = "generated", fast_math: bool = False, debug_info: bool = True, **settings: Any,
 ) -> TrainStep:  # fmt: skip
     """Compiles one step of a model's training: the loss, its gradients and the update of the parameters as one program.
 
@@ -428,7 +432,7 @@ def train_step(
     settings = known_names(settings, ["optimiser"])
     optimiser = settings.pop("optimiser", optimiser)
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), schedules, memory, recomputation,
-                      libraries)  # fmt: skip
+                      libraries, fast_math=fast_math, debug_info=debug_info)  # fmt: skip
     training = _tensmith.Training()
     training.loss, training.of = loss, of
     training.optimiser, training.schedule = os.fspath(optimiser), os.fspath(schedule)
