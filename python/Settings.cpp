@@ -19,6 +19,7 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   };
   add(shapes);
   add(overridable);
+  add(casts);
   add(calibrationNames);
   for (const Derivative &derivative : derivatives) {
     add(derivative.of);
@@ -35,6 +36,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.shape_count = shapes.size();
   result.overridable = take(overridable);
   result.overridable_count = overridable.size();
+  result.casts = take(casts);
+  result.cast_count = casts.size();
   result.calibration = ts_calibration(calibration);
   result.calibration_names = take(calibrationNames);
   for (nb::handle value : calibrationValues)
@@ -112,6 +115,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("training", &Settings::training, nb::arg().none())
       .def_rw("shapes", &Settings::shapes)
       .def_rw("overridable", &Settings::overridable)
+      .def_rw("casts", &Settings::casts)
       .def_rw("derivatives", &Settings::derivatives)
       .def_rw("fuse", &Settings::fuse)
       .def_rw("target", &Settings::target, nb::arg().none())

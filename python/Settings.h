@@ -34,7 +34,7 @@ struct Pointers {
 };
 
 struct Settings {
-  std::vector<std::string> shapes, overridable;
+  std::vector<std::string> shapes, overridable, casts;
   std::vector<Derivative> derivatives;
   std::optional<Training> training;
   std::optional<std::string> target, cache, dump, schedules, libraries, recomputation, device,
