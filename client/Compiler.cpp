@@ -55,7 +55,7 @@ std::map<std::string, Tensor> tensorsOf(const std::string &path, const std::stri
 
 /// The API's options, and the pointers that they hold.
 struct Options {
-  std::vector<const char *> shapes, keep, overridable, calibrated;
+  std::vector<const char *> shapes, keep, overridable, calibrated, casts;
   std::map<std::string, Tensor> calibration;
   std::vector<ts_tensor *> calibrationHandles;
   std::string reproducer;
@@ -87,6 +87,10 @@ struct Options {
     options.evaluate_by_reference = settings.byReference;
     options.precision = ts_precision(std::ranges::find(kPrecisionNames, settings.precision) -
                                      kPrecisionNames.begin());
+    for (const std::string &request : settings.casts)
+      casts.push_back(request.c_str());
+    options.casts = casts.data();
+    options.cast_count = casts.size();
     options.fast_math = settings.fastMath;
     options.debug_info = settings.debugInfo;
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();

@@ -35,6 +35,7 @@ struct CompileSettings {
   std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";
+  std::vector<std::string> casts; // "matmul=never"
   bool fastMath = false, debugInfo = true;
   std::string schedules; // a file; empty: none
   std::string function;  // of a text of comprehensions; empty: its only one

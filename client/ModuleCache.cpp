@@ -53,7 +53,7 @@ bool canBeKey(const ts_compile_options &options) {
 
 /// All that has a part in the module, or in whether there is one.
 void add(Hasher &hasher, const ts_compile_options &options) {
-  static_assert(sizeof(ts_compile_options) == 384, // `seed` is of evaluations alone
+  static_assert(sizeof(ts_compile_options) == 400, // `seed` is of evaluations alone
                 "whoever adds an option says here whether a module depends on it");
   add(hasher, options.shapes, options.shape_count);
   add(hasher, options.target);
@@ -72,6 +72,7 @@ void add(Hasher &hasher, const ts_compile_options &options) {
   hasher.add(int64_t(options.check_bounds));
   hasher.add(int64_t(options.fast_math));
   hasher.add(int64_t(options.debug_info));
+  add(hasher, options.casts, options.cast_count);
   add(hasher, options.made_of);
   add(hasher, options.folder);
   add(hasher, options.function);

@@ -330,6 +330,7 @@ private:
     budgeted.memory = settings_.memory.bytes;
     budgeted.recomputation = settings_.recomputation;
     budgeted.precision = settings_.precision;
+    budgeted.casts = settings_.casts;
     budgeted.libraries = settings_.libraries;
     TrainingRequest request = {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch(),
                                processes_ != nullptr};

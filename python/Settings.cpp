@@ -20,6 +20,7 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   };
   add(shapes);
   add(overridable);
+  add(casts);
   add(calibrationNames);
   for (const Derivative &derivative : derivatives) {
     add(derivative.of);
@@ -36,6 +37,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.shape_count = shapes.size();
   result.overridable = take(overridable);
   result.overridable_count = overridable.size();
+  result.casts = take(casts);
+  result.cast_count = casts.size();
   result.calibration = ts_calibration(calibration);
   result.calibration_names = take(calibrationNames);
   for (nb::handle value : calibrationValues)
@@ -83,6 +86,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.device = device ? device->c_str() : nullptr;
   result.function = function ? function->c_str() : nullptr;
   result.for_evaluation = forEvaluation;
+  result.fast_math = fastMath;
+  result.debug_info = debugInfo;
   auto warn = [](const std::string &message) {
     if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1))
       throw nb::python_error();
@@ -122,6 +127,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("training", &Settings::training, nb::arg().none())
       .def_rw("shapes", &Settings::shapes)
       .def_rw("overridable", &Settings::overridable)
+      .def_rw("casts", &Settings::casts)
       .def_rw("derivatives", &Settings::derivatives)
       .def_rw("fuse", &Settings::fuse)
       .def_rw("target", &Settings::target, nb::arg().none())
@@ -136,6 +142,8 @@ void bindSettings(nb::module_ &m) {
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
       .def_rw("device", &Settings::device, nb::arg().none())
       .def_rw("for_evaluation", &Settings::forEvaluation)
+      .def_rw("fast_math", &Settings::fastMath)
+      .def_rw("debug_info", &Settings::debugInfo)
       .def_rw("calibration", &Settings::calibration)
       .def_rw("calibration_names", &Settings::calibrationNames)
       .def_rw("calibration_values", &Settings::calibrationValues)

@@ -36,14 +36,14 @@ struct Pointers {
 };
 
 struct Settings {
-  std::vector<std::string> shapes, overridable;
+  std::vector<std::string> shapes, overridable, casts;
   std::vector<Derivative> derivatives;
   std::optional<Training> training;
   std::optional<std::string> target, cache, dump, schedules, libraries, recomputation, device,
       function;
   std::optional<std::string> tuned; // none: the user's
   int64_t memory = 0;               // bytes of a run; 0: any
-  bool reference = false, fuse = true, forEvaluation = false;
+  bool reference = false, fuse = true, forEvaluation = false, fastMath = false, debugInfo = true;
   int precision = TS_PRECISION_FAST;
   int calibration = TS_CALIBRATE_NONE;
   std::vector<std::string> calibrationNames;

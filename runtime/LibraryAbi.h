@@ -91,7 +91,8 @@ enum TensmithStep {
   TENSMITH_STEP_RELU,          /* max(y, 0) */
   TENSMITH_STEP_GELU,          /* y / 2 * (1 + erf(y / sqrt(2))) */
   TENSMITH_STEP_TANH,
-  TENSMITH_STEP_SIGMOID
+  TENSMITH_STEP_SIGMOID,
+  TENSMITH_STEP_SUBTRACT /* y - operand */
 };
 
 #endif

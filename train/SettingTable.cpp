@@ -54,6 +54,10 @@ const std::vector<Setting> &table() {
        0,
        false,
        {"fast", "exact", "bf16", "f16"}},
+      {"", "casts", "casts", &S::casts, "NAME=RULE",
+       "What bf16 and f16 round, in place of operators' own rules: of operators, nodes or their "
+       "types always, never, or where what reads it is (follow)",
+       kMayNot},
       {"", "libraries", "libraries", &S::libraries, "NAMES",
        "Who does products, convolutions, softmax and layer norm: generated (default); onednn, "
        "openblas or a list of both, the first that can; measured: whoever is fastest here",

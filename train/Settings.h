@@ -24,6 +24,7 @@ struct Settings {
   bool resume = false, overwrite = false;
   ByteCount memory; // that a step may hold; 0: any
   std::string precision = "fast";
+  std::vector<std::string> casts; // "head*=never": in place of operators' own rules
   std::string libraries = "generated";
   std::string recomputation; // cost, segments, recursive; empty: cost, where the memory asks for it
 

@@ -6,6 +6,7 @@
 #include "compiler/api/Derivatives.h"
 #include "compiler/api/RunModule.h"
 #include "compiler/api/TrainingOptions.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/libraries/Libraries.h"
 #include "compiler/pipeline/Measure.h"
 #include "compiler/pipeline/ScheduleSource.h"
@@ -64,6 +65,20 @@ Status derive(ModuleOp module, const ts_compile_options &options) {
 
 } // namespace
 
+static Status checkCasts(const ts_compile_options &options) {
+  for (size_t i = 0; i < options.cast_count; ++i)
+    if (!options.casts || !options.casts[i])
+      return invalidArgument("the rule of a cast is null");
+  std::vector<std::string> casts(options.casts, options.casts + options.cast_count);
+  if (auto requests = graph::parseCasts(casts); !requests.ok())
+    return requests.status();
+  bool isRounded = options.precision == TS_PRECISION_BF16 || options.precision == TS_PRECISION_F16;
+  return casts.empty() || isRounded
+             ? Status()
+             : invalidArgument(
+                   "casts are rules of the precisions bf16 and f16; ask for one of them");
+}
+
 /// The caller's options, as far as its version of the structure goes; the rest are the defaults.
 Result<ts_compile_options> checkedOptions(const ts_compile_options *given) {
   ts_compile_options result;
@@ -103,6 +118,8 @@ Result<ts_compile_options> checkedOptions(const ts_compile_options *given) {
   if (result.fast_math && result.precision == TS_PRECISION_EXACT)
     return invalidArgument("the precision exact keeps the model's own operations, which fast_math "
                            "is to replace; ask for one of them");
+  if (Status status = checkCasts(result); !status.ok())
+    return status;
   if (result.device)
     if (auto devices = pipeline::parseDevices(result.device); !devices.ok())
       return devices.status();
@@ -139,6 +156,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.precision = Precision(options.precision);
   result.fastMath = options.fast_math != 0;
   result.debugInfo = options.debug_info != 0;
+  result.casts.assign(options.casts, options.casts + options.cast_count);
   result.byReference = options.evaluate_by_reference != 0;
   result.model = model;
   result.verifyEachPass = options.verify_each_pass != 0;

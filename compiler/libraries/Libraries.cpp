@@ -19,9 +19,9 @@ namespace tensmith::libraries {
 namespace {
 
 constexpr StringLiteral kCall = "call.";
-constexpr StringLiteral kStepNames[] = {"scale", "scale_columns", "add_columns",
-                                        "add",   "subtract_from", "relu",
-                                        "gelu",  "tanh",          "sigmoid"};
+constexpr StringLiteral kStepNames[] = {"scale",         "scale_columns", "add_columns", "add",
+                                        "subtract_from", "relu",          "gelu",        "tanh",
+                                        "sigmoid",       "subtract"};
 
 bool isF32(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -100,7 +100,7 @@ Refusal refusedByBlas(const Pattern &pattern) {
   if (!steps.empty() && steps.front().kind == TENSMITH_STEP_SCALE)
     steps = steps.drop_front();
   constexpr int kBegins[] = {TENSMITH_STEP_ADD_COLUMNS, TENSMITH_STEP_ADD,
-                             TENSMITH_STEP_SUBTRACT_FROM};
+                             TENSMITH_STEP_SUBTRACT_FROM, TENSMITH_STEP_SUBTRACT};
   bool isSum = steps.empty() || (steps.size() == 1 && llvm::is_contained(kBegins, steps[0].kind));
   return isSum ? "" : "it applies a scale and an addend alone to a product";
 }

@@ -66,8 +66,8 @@ std::optional<Step> binaryStep(Operation *op, Value value) {
     return step(TENSMITH_STEP_ADD_COLUMNS);
   if (isa<graph::AddOp>(op) && all)
     return step(TENSMITH_STEP_ADD);
-  if (isa<graph::SubOp>(op) && all && op->getOperand(1) == value)
-    return step(TENSMITH_STEP_SUBTRACT_FROM);
+  if (isa<graph::SubOp>(op) && all)
+    return step(op->getOperand(1) == value ? TENSMITH_STEP_SUBTRACT_FROM : TENSMITH_STEP_SUBTRACT);
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include "base/Budget.h"
 #include "base/FileMapping.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/pipeline/Explanation.h"
 #include "compiler/pipeline/KernelModule.h"
@@ -294,6 +295,12 @@ Status Compilation::rewriteGraph() {
   // Both before anything is rounded otherwise; the later, the more of the layers are there.
   auto marksBefore =
       calibration_ && hasCodes(module_) ? rewrite::multiplyIntegers : rewrite::poolCodes;
+  bool isRounded = options.precision == Precision::Bfloat || options.precision == Precision::Half;
+  auto casts = graph::parseCasts(options_.casts);
+  if (!casts.ok())
+    return casts.status();
+  if (Status status = graph::askForCasts(functions_, *casts); !status.ok())
+    return status.within(options_.model);
   graph::ConstantScope constants;
   const std::vector<Stage> stages = rewritesInOrder();
   auto first = llvm::find_if(stages, [&](const Stage &stage) {
@@ -311,6 +318,8 @@ Status Compilation::rewriteGraph() {
     if (calibration_ && rewrite == marksBefore)
       if (Status status = markLayers(); !status.ok())
         return status.within(options_.model);
+    if (rewrite == rewrite::mixPrecision && isRounded)
+      casts_ = graph::castTable(functions_);
     for (func::FuncOp function : functions_)
       if (failed(rewrite(function, options)))
         return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
@@ -323,8 +332,7 @@ Status Compilation::rewriteGraph() {
     // Policies of fewer bits change results on purpose: what follows is held against those.
     bool rounds = rewrite == rewrite::narrowOperands || rewrite == rewrite::narrowResults ||
                   rewrite == rewrite::mixPrecision;
-    bool begins =
-        rounds && (options.precision == Precision::Bfloat || options.precision == Precision::Half);
+    bool begins = rounds && isRounded;
     for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
       if (Status status = begins ? verifications[i].begin(functions_[i])
                                  : verifications[i].check(functions_[i], name);
@@ -743,6 +751,7 @@ vm::PlanInput Compilation::planInput() {
   input.triple = target_->triple();
   input.cpu = target_->cpu();
   input.limits = target_->limits();
+  input.casts = casts_;
   input.schedules = schedules_.json();
   input.calibration = finding_;
   input.features = target_->codeFeatures(usesMatrixUnit_);

@@ -153,6 +153,7 @@ private:
   const CompileOptions &options_;
   bool generateCode_;
   Calibration *calibration_ = nullptr;
+  std::string casts_; // graph::castTable of a step that is rounded
   double layerBound_ = std::numeric_limits<double>::infinity();
   std::string finding_; // of the calibration
   Dump dump_;

@@ -31,6 +31,9 @@ struct CompileOptions {
   bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
   Precision precision = Precision::Fast;
   bool fastMath = false; // expressions by rules of real numbers, too
+  /// What is rounded under bf16 and f16 in place of operators' rules: "NAMES=never" and so on
+  /// (graph/Precision.h).
+  std::vector<std::string> casts;
   bool debugInfo = true; // kernels' nodes and lines for debuggers and profilers
   std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
   /// Whose points are taken where `schedules` says nothing; null: estimates alone.

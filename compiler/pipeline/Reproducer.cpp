@@ -46,6 +46,8 @@ std::string commandLine(const CompileOptions &options) {
     text += " --optimize 0";
   if (options.precision != Precision::Fast)
     text += " --precision " + std::string(kPrecisionNames[size_t(options.precision)]);
+  if (!options.casts.empty())
+    text += " --casts '" + llvm::join(options.casts, ",") + "'";
   if (options.fastMath)
     text += " --fast-math";
   if (options.libraries != "generated")

@@ -4,14 +4,14 @@
 //                           with x16 = cast(x, bf16), w16 = cast(w, bf16)
 //
 // The kernels read x16 and w16 as they lie in memory, and add up in f32. Parameters stay f32 (the
-// master weights), as do their gradients and updates. Which operators are products, and which are
-// to stay as they are, say the operators' rules (graph/Precision.h):
+// master weights), as do their gradients and updates. What is rounded say the operators' rules
+// (graph/Precision.h), or the user:
 //
-// - Low: both factors are rounded. So is the result, unless no product depends on it: what is kept
+// - Always: operands are rounded. So is the result, unless no product depends on it: what is kept
 //   for the way back is half as much, but a gradient that goes to an update loses nothing.
-// - Follows: a value whose rounded form a product reads has that form for all its readers, so that
-//   it is in memory once.
-// - Wide: other readers of such a value see it as it is.
+// - Follow: a value whose rounded form is read has that form for all its readers, so that it is in
+//   memory once.
+// - Never: other readers of such a value see it as it is.
 //
 // What is moved before it is multiplied is rounded first and moved in 16 bits.
 #include "compiler/graph/Graph.h"
@@ -40,10 +40,10 @@ bool isStep(func::FuncOp function) {
   });
 }
 
-/// What a kernel of products takes. Winograd's transforms multiply errors, and Fourier's mix what
-/// has large and small spectra: their products stay.
+/// Products that a kernel takes. Winograd's transforms multiply errors, and Fourier's mix what has
+/// large and small spectra: their products stay.
 bool isProduct(Operation *op) {
-  if (op->getNumOperands() < 2 || graph::precisionRule(op) != graph::PrecisionRule::Low)
+  if (!isa<graph::MatMulOp, graph::ConvOp>(op))
     return false;
   auto isTransform = [](Operation *other) {
     return other && isa<graph::WinogradInputOp, graph::WinogradWeightsOp, graph::WinogradOutputOp,
@@ -57,33 +57,49 @@ bool isProduct(Operation *op) {
   return isF32(op->getOperand(0)) && isF32(op->getOperand(1)) && isF32(op->getResult(0));
 }
 
+/// The operands that are rounded: factors, or all that an operator reads of which the user says so.
+SmallVector<unsigned> roundedOperands(Operation *op) {
+  SmallVector<unsigned> operands;
+  if (graph::castRule(op) != graph::CastRule::Always)
+    return operands;
+  if (isProduct(op))
+    return {0, 1};
+  if (!graph::askedCastRule(op))
+    return operands;
+  for (OpOperand &operand : op->getOpOperands())
+    if (isF32(operand.get()))
+      operands.push_back(operand.getOperandNumber());
+  return operands;
+}
+
 class MixedPrecision {
 public:
   MixedPrecision(func::FuncOp function, Type low)
       : block_(function.getBody().front()), low_(low), shapes_(function.getContext()) {}
 
   void run() {
-    SmallVector<Operation *> products;
+    SmallVector<std::pair<Operation *, SmallVector<unsigned>>> readers;
     for (Operation &op : block_)
-      if (isProduct(&op))
-        products.push_back(&op);
-    findFactors(products);
-    for (Operation *product : products)
-      for (unsigned operand : {0, 1})
-        product->setOperand(operand, widened(rounded(product->getOperand(operand))));
-    for (Operation *product : products)
-      if (factors_.contains(product))
-        roundForAll(product->getResult(0));
+      if (auto operands = roundedOperands(&op); !operands.empty())
+        readers.emplace_back(&op, std::move(operands));
+    findFactors(readers);
+    for (auto &[op, operands] : readers)
+      for (unsigned operand : operands)
+        op->setOperand(operand, widened(rounded(op->getOperand(operand))));
+    for (auto &[op, operands] : readers)
+      for (Value result : op->getResults())
+        if (isF32(result) && factors_.contains(op))
+          roundForAll(result);
     for (Value value : origins_)
       if (Operation *op = value.getDefiningOp();
-          op && graph::precisionRule(op) == graph::PrecisionRule::Follows)
+          op && graph::castRule(op) == graph::CastRule::Follow)
         roundForAll(value);
   }
 
 private:
-  /// The operators that some product depends on.
-  void findFactors(ArrayRef<Operation *> products) {
-    SmallVector<Operation *> open(products);
+  /// The operators that some reader of rounded values depends on.
+  void findFactors(ArrayRef<std::pair<Operation *, SmallVector<unsigned>>> readers) {
+    SmallVector<Operation *> open(llvm::make_first_range(readers));
     while (!open.empty())
       for (Value operand : open.pop_back_val()->getOperands())
         if (Operation *producer = operand.getDefiningOp(); producer && factors_.insert(producer))

@@ -80,7 +80,7 @@ graph::ConstantOp constantBehind(Value value, bool &transposed) {
 
 std::optional<Product> productOf(Operation *op) {
   if (!isa<graph::ConvOp, graph::MatMulOp>(op) || !canNarrow(op) ||
-      op->hasAttr(graph::kKeepsPrecision))
+      graph::castRule(op) == graph::CastRule::Never)
     return std::nullopt;
   auto result = cast<RankedTensorType>(op->getResult(0).getType());
   bool outputsFirst = isa<graph::ConvOp>(op);
@@ -192,6 +192,8 @@ private:
     bool pairs = machine_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
     options_.offer(product.op, kernel::choice::operandBits, {kBfloatBits, kFloatBits});
     auto asked = options_.asked(product.op)[kernel::choice::operandBits];
+    if (auto rule = graph::askedCastRule(product.op); rule && !asked)
+      asked = *rule == graph::CastRule::Always ? kBfloatBits : kFloatBits;
     auto conv = dyn_cast<graph::ConvOp>(product.op);
     bool direct = product.depthwise && groupsToMerge(conv, options_) == 0 && // no pairs
                   !kernel::takesPairsOfGroups(conv, machine_);

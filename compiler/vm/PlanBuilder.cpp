@@ -199,6 +199,8 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.metadata.push_back(text("layout_conversions", layoutConversions(program)));
   if (!input.calibration.empty())
     module.metadata.push_back(text("calibration", input.calibration));
+  if (!input.casts.empty())
+    module.metadata.push_back(text("casts", input.casts));
   module.metadata.push_back(
       text("machine_limits", input.limits.empty() ? "defaults" : input.limits));
 

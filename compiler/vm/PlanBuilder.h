@@ -38,6 +38,7 @@ struct PlanInput {
   std::string triple, cpu;
   std::string schedules;   // of the kernels, as JSON
   std::string calibration; // what results were found to err by, as JSON; empty: not looked at
+  std::string casts;  // the rules by which values were rounded (graph/Precision.h); empty: none
   std::string limits; // of the machine, that the choices were made by; empty: none were measured
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason

@@ -224,6 +224,12 @@ typedef struct ts_compile_options {
   int debug_info;
   /* Of a text of comprehensions (.tc): the one to compile. Null: the text has one alone. */
   const char *function;
+  /* What is rounded to 16 bits under the precisions bf16 and f16, in place of operators' own rules:
+   * "NAMES=always", "NAMES=follow" or "NAMES=never", of operators ("matmul"), nodes or their types
+   * ("Gemm"); "*" stands for any characters, and the last one that matches holds. See "Mixed
+   * precision" in docs/training.md. */
+  const char *const *casts;
+  size_t cast_count;
   /* Null: none. What tuning has found for a kernel or an operator, asked for by its key and what
    * that depends on beside the graph: an entry's choices as schedule files have them, as the
    * members of a JSON object ("\"tile_rows\":6,\"grain\":2"); null or "" where nothing is known.

@@ -2,7 +2,7 @@
 //
 // Images are channels-last, as modules have them, and weights are brought into the layout that
 // oneDNN wants before they are used.
-#include "operators/onednn/OneDnn.h"
+#include "libraries/onednn/OneDnn.h"
 
 #include <algorithm>
 #include <bit>

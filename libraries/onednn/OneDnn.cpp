@@ -1,5 +1,5 @@
 // Primitives by what they were made from, and post-ops; see OneDnn.h.
-#include "operators/onednn/OneDnn.h"
+#include "libraries/onednn/OneDnn.h"
 
 #include <bit>
 #include <dlfcn.h>
@@ -65,11 +65,17 @@ void execute(const Made &made, Arguments arguments, void *scratch) {
   made.primitive.execute(stream(), arguments);
 }
 
+/// Whether the operand is of the result's shape.
+static bool isFull(int64_t kind) {
+  return kind == TENSMITH_STEP_ADD || kind == TENSMITH_STEP_SUBTRACT_FROM ||
+         kind == TENSMITH_STEP_SUBTRACT;
+}
+
 Steps::Steps(const int64_t *sizes, void *const *operands, bool scalesSums) {
   for (int64_t number = 0; number < sizes[0]; ++number) {
     int kind = int(sizes[1 + 2 * number]);
-    bool hasOperand = kind == TENSMITH_STEP_SCALE_COLUMNS || kind == TENSMITH_STEP_ADD_COLUMNS ||
-                      kind == TENSMITH_STEP_ADD || kind == TENSMITH_STEP_SUBTRACT_FROM;
+    bool hasOperand =
+        kind == TENSMITH_STEP_SCALE_COLUMNS || kind == TENSMITH_STEP_ADD_COLUMNS || isFull(kind);
     auto operand = hasOperand ? static_cast<const float *>(*operands++) : nullptr;
     auto value = float(std::bit_cast<double>(sizes[2 + 2 * number]));
     bool scales = scalesSums && steps_.empty() && !bias_;
@@ -90,7 +96,7 @@ Steps::Steps(const int64_t *sizes, void *const *operands, bool scalesSums) {
 void Steps::keepAddend(int64_t elements) {
   for (size_t number = 0; number < steps_.size(); ++number) {
     Step &step = steps_[number];
-    bool comesFirst = number == 0 && step.kind == TENSMITH_STEP_ADD;
+    bool comesFirst = number == 0 && step.kind != TENSMITH_STEP_SUBTRACT_FROM;
     if (step.operand != result_ || comesFirst)
       continue;
     kept_.assign(step.operand, step.operand + elements);
@@ -141,6 +147,12 @@ dnnl::primitive_attr Steps::attributes(const Dims &dims, const Dims &strides,
       else
         ops.append_binary(algorithm::binary_add, describe(dims, strides));
       break;
+    case TENSMITH_STEP_SUBTRACT:
+      if (step.operand == result_)
+        ops.append_sum(-1);
+      else
+        ops.append_binary(algorithm::binary_sub, describe(dims, strides));
+      break;
     case TENSMITH_STEP_RELU:
       apply(algorithm::eltwise_relu);
       break;
@@ -180,16 +192,15 @@ void Steps::addTo(Arguments &arguments, const Dims &dims, const Dims &strides, s
   static constexpr float kMinusOne = -1;
   dnnl::memory::desc one = describe(Dims(dims.size(), 1));
   for (const Step &step : steps_) {
-    bool isFull = step.kind == TENSMITH_STEP_ADD || step.kind == TENSMITH_STEP_SUBTRACT_FROM;
     if (step.kind == TENSMITH_STEP_SCALE)
       put(one, &step.number);
     if (step.kind == TENSMITH_STEP_SUBTRACT_FROM) { // it is two
       put(one, &kMinusOne);
       ++place;
     }
-    if (isFull && step.operand != result_)
+    if (isFull(step.kind) && step.operand != result_)
       put(describe(dims, strides), step.operand + offset);
-    else if (step.operand && !isFull)
+    else if (step.operand && !isFull(step.kind))
       put(describe(ofColumns(dims, channel)), step.operand + column);
     ++place;
   }

@@ -1,5 +1,5 @@
 // Matrix products: stacks in parts of their matrices, single ones in parts of rows or columns.
-#include "operators/onednn/OneDnn.h"
+#include "libraries/onednn/OneDnn.h"
 
 #include <algorithm>
 

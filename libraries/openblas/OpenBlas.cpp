@@ -46,10 +46,10 @@ struct Product {
         continue;
       }
       if (begin >= 0 || (kind != TENSMITH_STEP_ADD_COLUMNS && kind != TENSMITH_STEP_ADD &&
-                         kind != TENSMITH_STEP_SUBTRACT_FROM))
+                         kind != TENSMITH_STEP_SUBTRACT_FROM && kind != TENSMITH_STEP_SUBTRACT))
         return false;
       begin = int(kind);
-      beta = 1;
+      beta = kind == TENSMITH_STEP_SUBTRACT ? -1 : 1;
       alpha = kind == TENSMITH_STEP_SUBTRACT_FROM ? -alpha : alpha;
       first = static_cast<const float *>(call.operands[operands++]);
     }

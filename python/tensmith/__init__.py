@@ -191,7 +191,8 @@ _PRECISIONS = ("fast", "exact", "bf16", "f16")
 
 def _settings(
     shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
-    memory=0, recomputation=None, libraries="generated", device=None, for_evaluation=False, calibrate=None, tuned=None,
+    memory=0, recomputation=None, libraries="generated", device=None, for_evaluation=False, calibrate=None,
+    fast_math=False, debug_info=True, casts=None, tuned=None,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -209,6 +210,8 @@ def _settings(
     settings.memory, settings.recomputation = _bytes(memory), recomputation
     settings.device = device
     settings.for_evaluation = for_evaluation
+    settings.fast_math, settings.debug_info = fast_math, debug_info
+    settings.casts = [f"{names}={rule}" for names, rule in (casts or {}).items()]
     if calibrate is not None:
         _calibrate(settings, calibrate)
     settings.overridable = list(overridable)
@@ -240,7 +243,8 @@ def compile(
     overridable: Iterable[str] = (), derivatives: Iterable[Derivative] = (), max_depth: int = 0, max_instructions: int = 0,
     schedules: Path | None = None, memory: int | str = 0, recomputation: str | None = None,
     libraries: str | Sequence[str] = "generated", device: str | None = None, for_evaluation: bool = False,
-    calibrate: str | Path | Mapping[str, Any] | None = None, seed: int | None = None, tuned: Path | None = None,
+    calibrate: str | Path | Mapping[str, Any] | None = None, fast_math: bool = False, debug_info: bool = True, casts: Mapping[str, str] | None = None,
+    seed: int | None = None, tuned: Path | None = None,
 ) -> Model:  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -266,12 +270,16 @@ def compile(
     device: what runs the kernels, with memory of its own (docs/shapes.md); None: the host.
     for_evaluation: of a model that was exported for training, dropout drops nothing and batch normalisation takes its
         running statistics.
+    casts: what is rounded under "bf16", in place of operators' own rules: {"head*": "never", "Gemm": "always"}, of nodes, their types
+        or operators (docs/training.md).
+    fast_math: expressions are rewritten by rules of real numbers, too (docs/simplification.md); not with "exact".
+    debug_info: the module tells debuggers and profilers which node and line of the model a kernel is of (docs/debugging.md).
     seed: what random operators draw by that have none of their own, as `Model` has it; None: other numbers in each run.
     derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
-                         memory, recomputation, libraries, device, for_evaluation, calibrate, tuned)  # fmt: skip
+                         memory, recomputation, libraries, device, for_evaluation, calibrate, fast_math, debug_info, casts, tuned)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions, seed)
 
 
@@ -406,7 +414,8 @@ def train_step(
     outputs: Iterable[str] = (), shapes: Shapes | None = None, threads: int = 0, target: str | None = None,
     cache_dir: Path | None = None, dump_ir: Path | None = None, reference: bool = False, precision: str = "fast",
     fuse: bool = True, memory: int | str = 0, recomputation: str | None = None, schedules: Path | None = None,
-    libraries: str | Sequence[str] = "generated", **settings: Any,
+    libraries: str | Sequence[str] = "generated", fast_math: bool = False, debug_info: bool = True, casts: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> TrainStep:  # fmt: skip
     """Compiles one step of a model's training: the loss, its gradients and the update of the parameters as one program.
 
@@ -422,6 +431,8 @@ def train_step(
     clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".
     weight_decay: of optimisers that have none of their own, a part of the gradient.
     memory: bytes that a step may hold, its states included, or "2GiB".
+    casts: what is rounded under "bf16" and "f16", in place of operators' own rules: {"head*": "never", "Gemm": "always"}, of nodes,
+        their types or operators (docs/training.md).
     trainable: names of initialisers, "*" for any characters; outputs: those of the model that the step gives too.
     precision: "bf16": factors of products are rounded to bf16, and everything else is f32, the weights among it; "f16": the
         same with f16, and the loss is scaled so far that gradients don't vanish ("loss_scale" in `state`). With reference=True
@@ -431,7 +442,7 @@ def train_step(
     settings = known_names(settings, ["optimiser"])
     optimiser = settings.pop("optimiser", optimiser)
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), schedules, memory, recomputation,
-                      libraries)  # fmt: skip
+                      libraries, fast_math=fast_math, debug_info=debug_info, casts=casts)  # fmt: skip
     training = _tensmith.Training()
     training.loss, training.of = loss, of
     training.optimiser, training.schedule = os.fspath(optimiser), os.fspath(schedule)

@@ -8,7 +8,8 @@ from . import Error, _KeptModel, _settings, _tensmith
 
 _DEFAULTS = {"shapes": None, "target": None, "cache_dir": None, "dump_ir": None, "reference": False, "precision": "fast",
              "fuse": True, "overridable": (), "derivatives": ()}  # fmt: skip
-_OPTIONS = {"target", "cache_dir", "dump_ir", "reference", "precision", "fuse", "schedules", "libraries", "device"}
+_OPTIONS = {"target", "cache_dir", "dump_ir", "reference", "precision", "fuse", "schedules", "libraries", "device", "fast_math", "debug_info",
+            "casts"}
 
 
 def settings_of(options):

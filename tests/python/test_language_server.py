@@ -85,7 +85,7 @@ def test_a_session(client):
     assert labels["main"] == "main: (f32[n, 3]) -> f32[n, 3]"
     assert client.request("shutdown")["result"] is None
     client.notify("exit")
-    assert client.process.wait(timeout=10) == 0
+    assert client.process.wait(timeout=60) == 0
 
 
 @needs_server
@@ -119,7 +119,7 @@ def test_what_is_no_request_is_told(client):
     assert client.request("textDocument/hover", {})["error"]["code"] == -32602
     assert client.at("hover") is None  # nothing is open
     client.process.stdin.close()
-    assert client.process.wait(timeout=10) == 1
+    assert client.process.wait(timeout=60) == 1
 
 
 def test_the_grammar_has_the_languages_words():

@@ -123,7 +123,7 @@ def test_a_product_is_scaled_before_it_is_added(name, seed):
     random = numpy.random.default_rng(250 + seed)
     rows, depth, columns = (int(random.choice(SIDES[1:])) for _ in range(3))
     nodes = [helper.make_node("MatMul", ["a", "b"], ["m"]), helper.make_node("Mul", ["m", "factors"], ["s"]),
-             helper.make_node("Neg", ["c0"], ["c"]), helper.make_node("Add", ["s", "c"], ["y"])]  # fmt: skip
+             helper.make_node("Abs", ["c0"], ["c"]), helper.make_node("Add", ["s", "c"], ["y"])]  # fmt: skip
     inputs = {"a": (rows, depth), "b": (depth, columns), "factors": (columns,), "c0": (rows, columns)}
     (call,) = check(model_of(nodes + [helper.make_node("Exp", ["y"], ["z"])], inputs),
                     [drawn(random, *s) / numpy.float32(8) for s in inputs.values()], name, ["matmul"])  # fmt: skip
@@ -139,7 +139,7 @@ def test_a_product_adds_to_what_there_is(name, seed, first):
     rows, depth, columns = (int(random.choice(SIDES)) for _ in range(3))
     kind, operands = ("Sub", ["c", "s"]) if first == "c" else ("Add", ["s", "c"])
     nodes = [helper.make_node("MatMul", ["a", "b"], ["m"]), helper.make_node("Mul", ["m", "rate"], ["s"]),
-             helper.make_node("Neg", ["c0"], ["c"]), helper.make_node(kind, operands, ["y"])]  # fmt: skip
+             helper.make_node("Abs", ["c0"], ["c"]), helper.make_node(kind, operands, ["y"])]  # fmt: skip
     inputs = {"a": (rows, depth), "b": (depth, columns), "c0": (rows, columns)}
     (call,) = check(model_of(nodes, inputs, NUMBERS), [drawn(random, *s) for s in inputs.values()], name, ["matmul"])
     # A row is one for each column just as well.
@@ -191,7 +191,7 @@ def test_convolutions_of_images_with_rows_that_nobody_reads(name, seed):
 
 
 STEPS = {"scale": ["Mul", "p", "rate"], "scale_columns": ["Mul", "p", "factors"], "add_columns": ["Add", "p", "bias"],
-         "add": ["Add", "p", "c"], "subtract_from": ["Sub", "c", "p"],
+         "add": ["Add", "p", "c"], "subtract_from": ["Sub", "c", "p"], "subtract": ["Sub", "p", "c"],
          "relu": ["Relu"], "gelu": ["Gelu"], "tanh": ["Tanh"], "sigmoid": ["Sigmoid"]}  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def test_each_step_behind_each_operator(name, kind, root):
             nodes += step_nodes(step, number, last, f"s{number}")
             last = f"s{number}"
         nodes.append(helper.make_node("Cos", [last], ["y"]))
-        has_addend = root != "matmul" and {"add", "subtract_from"} & {kind, *steps}
+        has_addend = root != "matmul" and {"add", "subtract_from", "subtract"} & {kind, *steps}
         calls = check(model_of(nodes, inputs, constants), values, name, [root.split()[0]] * (2 if has_addend else 1), threads=(2,))
         if name == "onednn" and steps == ("this",):
             assert calls[-1].split(", ")[-1] == kind

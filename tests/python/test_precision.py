@@ -7,6 +7,7 @@ import subprocess
 
 import numpy
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -253,3 +254,21 @@ def test_pairs_of_small_groups(tmp_path, channels, of_group, shape, window, attr
     wanted = ReferenceEvaluator(model).run(None, {"x": x})[0]
     y = numpy.asarray(tensmith.compile(model.SerializeToString(), precision="bf16").run(x)[0])
     assert numpy.abs(y - wanted).max() <= 2e-2 * numpy.abs(wanted).max()
+
+
+# log(exp(1000)) is infinite in floats, and 1000 in real numbers.
+def test_fast_math_takes_rules_of_real_numbers():
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> m (float[2] x) => (float[2] y) { e = Exp(x) y = Log(e) }').SerializeToString()
+    given = numpy.float32([1000, 2])
+    numpy.testing.assert_array_equal(tensmith.compile(model)(given)[0], numpy.inf)
+    numpy.testing.assert_array_equal(tensmith.compile(model, fast_math=True)(given), given)
+    with pytest.raises(tensmith.Error, match="exact"):
+        tensmith.compile(model, fast_math=True, precision="exact")
+
+
+def test_modules_without_debug_information_are_smaller(tmp_path):
+    model = convolution(1, 8, 8, 9, 9, 3, [1, 1, 1, 1])[0].SerializeToString()
+    for name, debug_info in [("told", True), ("untold", False)]:
+        tensmith.compile(model, debug_info=debug_info).save(tmp_path / name)
+    told, untold = (tmp_path / "told").read_bytes(), (tmp_path / "untold").read_bytes()
+    assert b".debug_line" in told and b".debug_line" not in untold and len(untold) < len(told)

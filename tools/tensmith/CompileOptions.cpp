@@ -78,6 +78,12 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
           "Hold the results against double precision, on random inputs or those of an .npz "
           "file; layers that make them err beyond the policy's bound fall back")
       ->type_name("random|FILE");
+  group
+      ->add_option("--casts", settings.casts,
+                   "What is rounded under bf16 and f16, in place of operators' own rules: of "
+                   "operators, nodes or their types always, never, or where what reads it is")
+      ->type_name("NAME=RULE")
+      ->delimiter(',');
   group->add_flag("--fast-math", settings.fastMath,
                   "Rewrite expressions by rules of real numbers, too: roundings change, and what "
                   "overflows, is infinite or no number may become another");

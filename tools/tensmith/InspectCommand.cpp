@@ -257,6 +257,18 @@ void printConversions(const Json &conversions) {
     std::cout << table.text();
 }
 
+/// By which rules a step of training was rounded; nothing where none was.
+void printCasts(const Json &module, const std::string &file) {
+  Json metadata = module.value("metadata", Json::object());
+  if (!metadata.contains("casts"))
+    return;
+  Table table({"operator", "casts to 16 bits", "operators", ""});
+  for (const Json &row : parseJson(metadata["casts"].get<std::string>(), file))
+    table.add({cellText(row["operator"]), cellText(row["rule"]), cellText(row["count"]),
+               row["asked"] ? "as asked" : ""});
+  std::cout << table.text();
+}
+
 void printModule(const Json &module, const std::string &file) {
   std::cout << fmt::format("module: format {}, made by {} from {}\n", cellText(module["format"]),
                            cellText(module["producer"]), cellText(module["model"]));
@@ -270,6 +282,7 @@ void printModule(const Json &module, const std::string &file) {
   printRoutines(routinesOf(module));
   printConversions(conversionsOf(module, file));
   printStates(module);
+  printCasts(module, file);
   Json memory = memoryOf(module);
   std::cout << fmt::format("memory: weights {}, planned {} for {} values, {} values allocated "
                            "as they come\n",
