@@ -5,23 +5,19 @@ No test depends on the machine's times: the runner answers for them.
 
 import json
 import os
-import pathlib
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
 
 import numpy
 import pytest
 
 onnx = pytest.importorskip("onnx")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
-TENSMITH = BUILD / "bin/tensmith"
-MEASURE = BUILD / "lib/tensmith-measure"
-RUNNER = f"{sys.executable} {ROOT}/tests/tune/planted_runner.py {MEASURE}"
+sys.path.insert(0, os.path.dirname(__file__))
+import kills  # noqa: E402
+from kills import RUNNER, TENSMITH  # noqa: E402
+
 NONSENSE = f"{RUNNER} --fail"
 
 
@@ -112,7 +108,7 @@ def test_modules_of_the_cache_go_by_the_database(model, tuned, tmp_path):
 
 def test_other_machines_are_left_alone(model, tuned, tmp_path):
     database, _ = tuned
-    done = run("compile", model, "-o", tmp_path / "other.so", "--tuned", database, "--target", "x86-64-v3")
+    done = run("compile", model, "-o", tmp_path / "other.so", "--tuned", database, "--target", "aarch64:cortex-a53")
     assert "no tuned points for this machine" in done.stderr
 
 
@@ -128,44 +124,17 @@ def test_damaged_databases_are_said(model, tmp_path):
 
 
 def count(database):
-    with sqlite3.connect(database, timeout=30) as connection:
-        tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'trial'").fetchone()[0]
-        return connection.execute("SELECT count(*) FROM trial").fetchone()[0] if tables else 0
-
-
-def start(model, database):
-    return subprocess.Popen(
-        [TENSMITH, "tune", model, "--trials", "5000", "--batch", "2", "--database", database, "--json", database.parent / "report.json", "--runner", RUNNER],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )
-
-
-def wait_for(database, trials, process):
-    while not (database.exists() and count(database) >= trials):
-        assert process.poll() is None
-        time.sleep(0.05)
+    return len(kills.rows(database))
 
 
 def test_killed_and_resumed(model, tmp_path):
-    database = tmp_path / "tuned.sqlite"
-    reached = 0
-    for more in (1, 3, 2):
-        process = start(model, database)
-        wait_for(database, reached + more, process)
-        process.kill()
-        process.wait()
-        assert count(database) >= reached + more
-        reached = count(database)
-    with sqlite3.connect(database) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        distinct = connection.execute("SELECT count(DISTINCT choices) FROM trial").fetchone()[0]
-    assert distinct == reached  # no point was measured twice
+    kills.kill_and_resume(model, tmp_path / "tuned.sqlite", 3, seed=1)
 
 
 def test_interrupted(model, tmp_path):
     database = tmp_path / "tuned.sqlite"
-    process = start(model, database)
-    wait_for(database, 2, process)
+    process = kills.start(model, database)
+    kills.wait_for(database, 2, process)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == 0
     report = json.loads((tmp_path / "report.json").read_text())
