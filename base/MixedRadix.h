@@ -3,9 +3,9 @@
 //
 // A point is a row of digits, one for each choice: the number of its value, or kAbsent where an
 // earlier digit has a value with which this choice does not exist. Points are counted as numbers of
-// mixed radix are, the last digit fastest; each number below `size` is one point, and each point has
-// one number. What the values mean is its user's matter: the choices of a kernel (compiler/kernel),
-// the dimensions of a search (tune/).
+// mixed radix are, the last digit fastest; each number below `size` is one point, and each point
+// has one number. What the values mean is its user's matter: the choices of a kernel
+// (compiler/kernel), the dimensions of a search (tune/).
 #pragma once
 
 #include <cstddef>

@@ -90,9 +90,8 @@ MixedRadix Space::radix() const {
   for (const Dimension &dimension : dimensions_) {
     MixedRadix::Digit digit{int32_t(dimension.values.size())};
     if (dimension.guard) {
-      const auto *guard = llvm::find_if(dimensions_, [&](const Dimension &earlier) {
-        return earlier.choice == dimension.guard;
-      });
+      const auto *guard = llvm::find_if(
+          dimensions_, [&](const Dimension &earlier) { return earlier.choice == dimension.guard; });
       if (guard >= &dimension) // one that is not there has none of the values
         digit.values = 0;
       else

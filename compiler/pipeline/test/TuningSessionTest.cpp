@@ -75,8 +75,8 @@ TEST_F(Tuning, MakesKernelsByThemselvesByTheirPoints) {
   std::vector<double> few = features("\"panel_vectors\":2,\"steps\":1,\"tile_rows\":4"),
                       many = features("\"panel_vectors\":2,\"steps\":1,\"tile_rows\":6");
   ASSERT_EQ(few.size(), loopFeatureNames().size());
-  // A tile of more rows carries more accumulators (one of three or fewer has its rows several times,
-  // from places of the weights that lie apart).
+  // A tile of more rows carries more accumulators (one of three or fewer has its rows several
+  // times, from places of the weights that lie apart).
   EXPECT_GT(featureOf(many, "hot1.carried"), featureOf(few, "hot1.carried"));
   auto one = (*session)->build(product->key, "\"tile_rows\":1"),
        other = (*session)->build(product->key, "\"tile_rows\":4");
