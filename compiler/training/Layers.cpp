@@ -192,6 +192,13 @@ Value Layer::spread(const GraphCode &code, Value statistics) const {
                       {code.size(outputs()), columns});
 }
 
+Value Layer::meanOfOutputs(const GraphCode &code, Value matrix) const {
+  AffineExpr each = code.size(outputs() / groups), group = code.size(groups),
+             columns = code.size(inputs);
+  Value rows = code.reshape(matrix, {group, each, columns});
+  return rows ? code.reshape(code.mean(rows, {1}), {group, columns}) : rows;
+}
+
 Value Layer::matrix(const GraphCode &code, Value weights) const {
   if (inputsFirst)
     return code.transpose(weights, {1, 0});

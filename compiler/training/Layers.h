@@ -37,6 +37,8 @@ struct Layer {
   mlir::Value matrix(const graph::GraphCode &code, mlir::Value weights) const;
   /// Statistics [groups, inputs] as those of each output, or of all where there is one group.
   mlir::Value spread(const graph::GraphCode &code, mlir::Value statistics) const;
+  /// The mean over the outputs of each group, [groups, inputs], of what is [outputs, inputs].
+  mlir::Value meanOfOutputs(const graph::GraphCode &code, mlir::Value matrix) const;
   mlir::Value column(const graph::GraphCode &code, mlir::Value bias) const;
   /// Back to the parameter's own shape.
   mlir::Value weightsOf(const graph::GraphCode &code, mlir::Value matrix) const;

@@ -10,9 +10,10 @@ using graph::GraphCode;
 
 constexpr llvm::StringLiteral kGiven[] = {"parameter", "gradient", "learning_rate", "step"};
 constexpr llvm::StringLiteral kObserved[] = {"batch_mean", "batch_variance", "step"};
-constexpr llvm::StringLiteral kOfLayer[] = {
-    "weights",       "bias", "weights_gradient", "bias_gradient", "batch_mean", "batch_variance",
-    "learning_rate", "step", "inputs",           "fan_in"};
+constexpr llvm::StringLiteral kOfLayer[] = {"weights",       "bias",          "weights_gradient",
+                                            "bias_gradient", "batch_mean",    "batch_variance",
+                                            "weight_square", "learning_rate", "step",
+                                            "inputs",        "fan_in"};
 constexpr char kDecay[] = "weight_decay";
 
 /// The names of a function's parameters that are not given: what it keeps from step to step.
@@ -191,6 +192,8 @@ private:
            layer.bias ? layer.column(code, all.gradients_.lookup(layer.bias->state)) : zeros()},
           {"batch_mean", layer.spread(code, observed.batch.mean)},
           {"batch_variance", layer.spread(code, observed.batch.variance)},
+          {"weight_square",
+           layer.spread(code, layer.meanOfOutputs(code, code.mul(matrix, matrix)))},
           {"learning_rate", code.cast(all.rate_, element)},
           {"step", code.cast(all.count_, element)},
           {"inputs", code.scalar(matrix, double(layer.inputs))},
