@@ -92,7 +92,7 @@ std::optional<TextNews> RunningTexts::next(const std::function<bool()> &isGone) 
     if (auto now = Clock::now(); now - looked_ >= kLook) {
       looked_ = now;
       if (isGone())
-        throw Refusal(kClientLeft, "the client has left");
+        throw Refusal(kClientLeft, "the client has left, or the server ends");
     }
     std::unique_lock lock(mailbox_->mutex);
     if (auto news = taken()) {

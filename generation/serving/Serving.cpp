@@ -211,7 +211,7 @@ HttpAnswer Serving::streamed(TextRequest asked, const HttpRequest &request) {
       if (asked.hasUsage)
         body["usage"] = usage;
       if (!write(event(body)))
-        throw Refusal(kClientLeft, "the client has left");
+        throw Refusal(kClientLeft, "the client has left, or the server ends");
     };
     try {
       for (size_t i = 0; asked.isChat && i < size_t(asked.texts()); ++i)
@@ -254,7 +254,7 @@ HttpAnswer Serving::embed(const HttpRequest &request) {
     auto end = embedding->end.get_future();
     while (end.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready)
       if (request.isGone())
-        throw Refusal(kClientLeft, "the client has left");
+        throw Refusal(kClientLeft, "the client has left, or the server ends");
     if (end.get() == BatchEnd::Cancelled)
       throw Refusal(503, "the embedding could not be computed, or the server ends");
     data.push_back(embeddingJson(data.size(), unitLength(embedding->sum), isBase64));
