@@ -182,6 +182,11 @@ def test_eight_streams_at_a_time(server, model):
     assert got == [model.generate(prompt, tokens=60, temperature=0) for prompt in asked]
 
 
+def test_many_clients_come_together(server):
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        assert set(pool.map(lambda _: server.ask("/health")[0], range(512))) == {200}
+
+
 def test_choices_are_drawn_by_seeds_that_follow(server):
     drawn = {"prompt": "the", "max_tokens": 12, "temperature": 1.5}
     together = server.ask("/v1/completions", {**drawn, "seed": 5, "n": 3})[1]["choices"]

@@ -173,6 +173,9 @@ public:
     port_ = settings_.port;
     bool isBound = port_ ? bind_to_port(settings_.host, port_)
                          : (port_ = bind_to_any_port(settings_.host)) > 0;
+    // httplib's own queue of 5 connections resets clients that come together.
+    if (isBound)
+      isBound = ::listen(svr_sock_, SOMAXCONN) == 0;
     if (!isBound)
       failure = errno ? std::strerror(errno) : "there is no such address here";
     return isBound;
