@@ -126,6 +126,8 @@ LogicalResult broadcastOperands(Operation *op, graph::GraphBuilder &builder,
       if (size != shapes.constant(1))
         size = wanted;
     Value whole = builder.broadcast(operand, own);
+    if (!whole) // sizes that contradict each other: the run refuses them
+      return failure();
     changed |= whole != operand;
     mapping.map(operand, whole);
   }
