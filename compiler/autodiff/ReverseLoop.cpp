@@ -8,8 +8,8 @@
 // tensor that the body reads at its own iteration, whose cotangents are scanned out, and matrices
 // that the body multiplies by, whose cotangent is one product over all iterations, behind the loop.
 //
-// What has another size in each iteration, as a state that grows, can't be scanned out: the forward loop
-// carries a sequence of it, which the way back reads from its end.
+// What has another size in each iteration, as a state that grows, can't be scanned out: the forward
+// loop carries a sequence of it, which the way back reads from its end.
 #include "compiler/autodiff/Reverse.h"
 #include "compiler/graph/Structure.h"
 
@@ -117,7 +117,8 @@ private:
     return success(iteration_ != nullptr);
   }
 
-  /// The names of sizes that are the same in each iteration: those that values around the loop have.
+  /// The names of sizes that are the same in each iteration: those that values around the loop
+  /// have.
   void takeNamesAround() {
     auto take = [&](TypeRange types) {
       for (Type type : types)
@@ -211,7 +212,8 @@ private:
     code_.builder.setInsertionPointToEnd(block_);
     SmallVector<Value> yielded{block_->getArgument(1)};
     for (auto [position, number] : llvm::enumerate(carried_)) {
-      Value own = block_->getArgument(unsigned(2 + position)), state = body().getArgument(2 + number);
+      Value own = block_->getArgument(unsigned(2 + position)),
+            state = body().getArgument(2 + number);
       Value given = inner_.take(state);
       if (varies(state))
         yielded.push_back(given ? given : code_.zerosLike(state));
@@ -304,9 +306,8 @@ private:
     Type element = RankedTensorType::get(type.getShape(), type.getElementType());
     OpBuilder::InsertionGuard guard(code_.builder);
     code_.builder.setInsertionPoint(loop_);
-    Value empty =
-        code_.op("graph.sequence_construct", {},
-                 {code_.builder.getNamedAttr("element", TypeAttr::get(element))});
+    Value empty = code_.op("graph.sequence_construct", {},
+                           {code_.builder.getNamedAttr("element", TypeAttr::get(element))});
     if (!empty)
       return failure();
     Value before = body().addArgument(empty.getType(), loop_.getLoc());

@@ -194,8 +194,8 @@ void removeBetween(Operation *before, Operation *op) {
   }
 }
 
-/// The names of all open sizes of a function. Whoever makes up a name for a size has to know them: two
-/// sizes of one name are taken to be equal.
+/// The names of all open sizes of a function. Whoever makes up a name for a size has to know them:
+/// two sizes of one name are taken to be equal.
 class SizeNames {
 public:
   explicit SizeNames(func::FuncOp function) {

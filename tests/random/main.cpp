@@ -101,7 +101,8 @@ int main(int argc, char **argv) {
   if (!options.operators.empty()) {
     const auto &drawn = operatorsToDraw(&context);
     llvm::erase_if(options.operators, [&](const std::string &name) {
-      return llvm::none_of(drawn, [&](const auto &each) { return each.name.stripDialect() == name; });
+      return llvm::none_of(drawn,
+                           [&](const auto &each) { return each.name.stripDialect() == name; });
     });
     if (options.operators.empty()) {
       std::fprintf(stderr, "random-graphs: none of these operators has a recipe\n");
