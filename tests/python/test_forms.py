@@ -130,18 +130,22 @@ def test_earlier_opsets(standard):
 
 
 # Situations that a form once got wrong: types of sequences by an axis from the end, lists whose length is open, names of sizes that
-# were made up twice, and states of a loop that grow under differentiation.
+# were made up twice, states of a loop that grow
+# under differentiation, and sizes that only folding tells.
 FOUND = {
     "split_to_sequence_odd": "known/inputs/fast/plain/1",
     "split_to_sequence_without_axis": "symbols/inputs/unfused/plain/1",
     "slice_of_nothing": "unnamed/inputs/unfused/plain/1",
     "resize_antialias": "known/inputs/fast/grad/1",
     "loop_that_grows_and_squares": "symbols/inputs/exact/grad/2",
+    "positions_by_interpolation": "known/folded/fast/plain/1",
 }
-# The same of operands that no test has: parameters that contradict each other, more valid keys than there are.
+# The same of operands that no test has: parameters that contradict each other, more valid keys than there are, more sizes than
+# dimensions.
 MUTATED = {
     "test_batchnorm_epsilon_training_mode": "unnamed/parameters/exact/plain/1",
     "test_attention_4d_causal_nonpad_batch_prefill": "known/inputs/unfused/plain/1",
+    "test_resize_tf_crop_and_resize_extrapolation_value": "known/folded/unfused/loop/1",
 }
 
 
@@ -158,7 +162,7 @@ def test_operands_that_no_test_was_made_for(standard):
     plain = [dataclasses.replace(form, place="plain") for form in PAIRS]
     drawn = list(mutations.mutated_cases(random.Random(7).sample(standard, 25)))
     tasks = [(place, random.Random(place).choice(plain)) for place in range(len(drawn))]
-    named = {case.name: case for case in cases.standard_cases(("batch_normalization", "attention"))}
+    named = {case.name: case for case in cases.standard_cases(("batch_normalization", "attention", "resize"))}
     for name, form in MUTATED.items():
         drawn.extend(mutations.mutated_cases([named[name]]))
         tasks.append((len(drawn) - 1, forms.Form.parse(form)))
