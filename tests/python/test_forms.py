@@ -130,8 +130,8 @@ def test_earlier_opsets(standard):
 
 
 # Situations that a form once got wrong: types of sequences by an axis from the end, lists whose length is open, names of sizes that
-# were made up twice, states of a loop that grow
-# under differentiation, and sizes that only folding tells.
+# were made up twice, states of a loop that grow under differentiation, sizes that only folding tells, and lengths of a spectrum that only
+# the run tells.
 FOUND = {
     "split_to_sequence_odd": "known/inputs/fast/plain/1",
     "split_to_sequence_without_axis": "symbols/inputs/unfused/plain/1",
@@ -139,6 +139,7 @@ FOUND = {
     "resize_antialias": "known/inputs/fast/grad/1",
     "loop_that_grows_and_squares": "symbols/inputs/exact/grad/2",
     "positions_by_interpolation": "known/folded/fast/plain/1",
+    "dft_inverse_length": "known/inputs/fast/grad/1",
 }
 # The same of operands that no test has: parameters that contradict each other, more valid keys than there are, more sizes than
 # dimensions.
