@@ -2,8 +2,8 @@
 //
 // before: y = resize(x, s) : [resize.0], s = fold(...)     after: y = resize(x, s) : [5], s = [5]
 //
-// Without that a size would stay a name that no operator tells, once the operator that told it has been
-// replaced by others which are made for the known size.
+// Without that a size would stay a name that no operator tells, once the operator that told it has
+// been replaced by others which are made for the known size.
 #include "compiler/rewrite/NameSizes.h"
 
 #include "compiler/graph/BroadcastSizes.h"

@@ -5,9 +5,9 @@
 
 namespace tensmith::rewrite {
 
-/// Gives each size of which nothing is known a name, and the results of operators that read `learnt`,
-/// of which more is known than when these were made, the sizes that follow from it. What a size turns
-/// out to be takes the place of its name in the types and checks behind.
+/// Gives each size of which nothing is known a name, and the results of operators that read
+/// `learnt`, of which more is known than when these were made, the sizes that follow from it. What
+/// a size turns out to be takes the place of its name in the types and checks behind.
 void nameSizes(mlir::func::FuncOp function, llvm::ArrayRef<mlir::Value> learnt);
 
 } // namespace tensmith::rewrite
