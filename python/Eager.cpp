@@ -8,18 +8,33 @@
 
 #include <nanobind/stl/optional.h>
 
+#include <map>
+
 namespace tensmith::python {
 namespace {
 
-/// The innermost line of the caller's program that is not the package's own.
+/// The innermost line of the caller's program that is not the package's own. Python finds a line by
+/// going through all of its function's, which takes longer than to issue an operation; so lines are
+/// kept by code and instruction, and their codes with them.
 std::string placeOfCaller() {
-  PyObject *frame = reinterpret_cast<PyObject *>(PyEval_GetFrame());
-  nb::object at = nb::borrow(frame);
+  static constexpr size_t kMostKept = 4096;
+  static auto &kept = *new std::map<std::pair<PyObject *, int>, std::pair<nb::object, std::string>>;
+  nb::object at = nb::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
   for (int depth = 0; at.is_valid() && !at.is_none() && depth < 16; ++depth) {
     nb::object code = at.attr("f_code");
-    auto file = nb::cast<std::string>(code.attr("co_filename"));
-    if (file.find("/tensmith/numpy/") == std::string::npos)
-      return file + ":" + std::to_string(nb::cast<int>(at.attr("f_lineno")));
+    std::pair key(code.ptr(), nb::cast<int>(at.attr("f_lasti")));
+    auto found = kept.find(key);
+    if (found == kept.end()) {
+      auto file = nb::cast<std::string>(code.attr("co_filename"));
+      std::string place;
+      if (file.find("/tensmith/numpy/") == std::string::npos)
+        place = file + ":" + std::to_string(nb::cast<int>(at.attr("f_lineno")));
+      if (kept.size() >= kMostKept)
+        kept.clear();
+      found = kept.emplace(key, std::pair(code, std::move(place))).first;
+    }
+    if (!found->second.second.empty())
+      return found->second.second;
     at = at.attr("f_back");
   }
   return {};
@@ -175,19 +190,6 @@ Tensor drawn(const std::string &kind, uint64_t key, uint64_t first, const Shape 
   return {Array::adopt(std::move(values))};
 }
 
-/// What converted functions ask of a tensor in each call: cheap, whatever it is given.
-void bindLikeness(nb::module_ &m) {
-  m.def("memory", [](const Tensor &t) { return uintptr_t(t.array.storage().get()); });
-  m.def("has_type_of", [](nb::handle x, const Tensor &like, bool isLeaf) {
-    if (!nb::isinstance<Tensor>(x))
-      return false;
-    const Array &array = nb::cast<Tensor &>(x).array;
-    return array.type() == like.array.type() && (array.storage()->leaf != nullptr) == isLeaf;
-  });
-  m.def("has_shape_of",
-        [](const Tensor &x, const Tensor &like) { return x.array.shape() == like.array.shape(); });
-}
-
 void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("dtype", [](const Tensor &t) { return elementKind(t.array.type()); });
   tensor.def_prop_ro("shape", [](const Tensor &t) {
@@ -209,7 +211,6 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("shares_memory", [](const Tensor &a, const Tensor &b) {
     return a.array.storage() == b.array.storage();
   });
-  bindLikeness(m);
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
   m.def("permute", permuted);
@@ -360,6 +361,7 @@ NB_MODULE(_eager, m) {
   bindExchange(m, tensor);
   bindEngine(m);
   bindTape(m, tensor);
+  bindGuards(m);
   bindFiles(m);
   eager::setCaller(
       {.place = placeOfCaller,
