@@ -68,6 +68,9 @@ class Recording:
         """The number, which every call must have from now on."""
         if not isinstance(x, Traced):
             return x
+        if x.stage == 0:
+            self.check(x.code, "equal", x.value, kind, f"a number is {x.value!r}")
+            return x.value
         k = self.residual.constant(x.value)
         self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", stage=x.stage)
         return x.value
