@@ -10,7 +10,9 @@
 // one tensor, and of which one writes it, have to take turns by themselves.
 #pragma once
 
+#include "eager/Compiled.h"
 #include "eager/Operators.h"
+#include "eager/Tape.h"
 
 namespace tensmith::eager {
 
@@ -21,6 +23,23 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 
 /// Copies `from`, broadcast and converted, into `to`, which may be a view.
 Status assign(const Array &to, const Array &from);
+
+/// A view was made, of which tapes and co-execution are told; whether there are any.
+Status tellView(const Array &of, const Array &view, ViewStep step);
+bool areViewsTold();
+
+/// The tensors next to each other along an axis, in `result`, which has their type.
+Result<Array> concatenate(int64_t axis, std::span<const Array> parts, Shape shape);
+
+// What the above come to where nothing is co-executed (Coexecution.h): results are set aside.
+Status computeInto(const Operator &op, const Attributes &attributes,
+                   std::span<const Array> operands, std::span<const Array> results);
+Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
+               std::span<const Array> inputs, std::span<const Array> results);
+Status copyInto(const Array &to, const Array &from); // of one type and shape
+Status concatenateInto(int64_t axis, std::span<const Array> parts, const Array &result);
+/// The place in the program that the calling thread is at.
+std::string placeOfCall();
 
 /// Whether elements may be written: a failure in words where they may not.
 Status checkWritable(const Array &to);

@@ -69,6 +69,8 @@ public:
   Status wait(Variable &variable, bool alsoReaders = false);
   /// Until all is done. Failures stay with their variables.
   void waitForAll();
+  /// Once all that was pushed and has to do with the variable is done, it has not failed.
+  void forgive(Variable &variable);
   /// Around a fork: all is done, and nothing is pushed until it is over. The child has no worker
   /// yet.
   void beforeFork();

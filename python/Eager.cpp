@@ -3,6 +3,7 @@
 #include "python/Eager.h"
 
 #include "base/Philox.h"
+#include "eager/Coexecution.h"
 #include "eager/Kernels.h"
 #include "eager/Tape.h"
 
@@ -66,10 +67,7 @@ Array copied(const Array &array) {
 
 /// A view, and what it is of it.
 Tensor viewed(const Tensor &of, const Array &view, eager::ViewStep step) {
-  check(eager::tellTapes([&](eager::Tape &tape) {
-    tape.view(of.array, view, step);
-    return Status();
-  }));
+  check(eager::tellView(of.array, view, std::move(step)));
   return {view};
 }
 
@@ -123,12 +121,6 @@ Tensor casted(const Tensor &tensor, const ElementKind &kind) {
   return {take(eager::cast(tensor.array, kind.type))};
 }
 
-Attributes axisAttribute(int64_t axis) {
-  Attributes attributes;
-  attributes.set("axis", axis);
-  return attributes;
-}
-
 /// The tensors next to each other along an axis.
 Tensor concatenated(const std::vector<Tensor *> &tensors, int64_t axis, const ElementKind &kind) {
   Shape shape = tensors.at(0)->array.shape();
@@ -142,21 +134,10 @@ Tensor concatenated(const std::vector<Tensor *> &tensors, int64_t axis, const El
     if (other != shape)
       throw nb::value_error("tensors that are concatenated have one shape but for the axis");
   }
-  Array result = take(Array::allocate(kind.type, shape));
-  int64_t offset = 0;
   std::vector<Array> parts;
   for (Tensor *tensor : tensors)
     parts.push_back(take(eager::cast(tensor->array, kind.type)));
-  check(eager::tellTapes([&](eager::Tape &tape) {
-    return tape.record("concat", axisAttribute(axis), parts, {&result, 1});
-  }));
-  eager::Tape::Paused paused;
-  for (Tensor *tensor : tensors) {
-    Array place = result.view(tensor->array.shape(), result.strides(), offset);
-    check(eager::assign(place, tensor->array));
-    offset += tensor->array.shape()[size_t(axis)] * result.strides()[size_t(axis)];
-  }
-  return {result};
+  return {take(eager::concatenate(axis, parts, std::move(shape)))};
 }
 
 nb::object single(const Tensor &tensor) {
@@ -204,6 +185,8 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("is_dense", [](const Tensor &t) { return t.array.isDense(); });
   tensor.def("wait", [](const Tensor &t) { waitFor(t.array); });
   tensor.def("is_ready", [](const Tensor &t) {
+    if (eager::Coexecution *step = t.array.storage()->step)
+      check(step->read(t.array));
     return eager::Engine::ofProcess().isReady(t.array.storage()->variable);
   });
   tensor.def("item", single);
@@ -316,6 +299,8 @@ Array apply(std::string_view name, std::span<const Array> operands, const Attrib
 
 void waitFor(const Array &array, bool toWrite) {
   Status status;
+  if (eager::Coexecution *step = array.storage()->step)
+    check(step->read(array, toWrite));
   if (!toWrite && eager::Engine::ofProcess().isReady(array.storage()->variable))
     return;
   {
@@ -362,6 +347,7 @@ NB_MODULE(_eager, m) {
   bindEngine(m);
   bindTape(m, tensor);
   bindGuards(m);
+  bindCoexecution(m);
   bindFiles(m);
   eager::setCaller(
       {.place = placeOfCaller,
