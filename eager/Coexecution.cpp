@@ -141,7 +141,7 @@ std::set<int> Coexecution::alive() const {
 
 /// Where operations were issued, which hold what they need.
 std::set<int> Coexecution::aliveWhenIdle() const {
-  Engine::ofProcess().waitForAll();
+  waitForEngine();
   return alive();
 }
 
@@ -273,10 +273,13 @@ Status Coexecution::fallBack(const std::string &why) {
   departures_.push_back(placeOfCall() + ": " + why);
   if (departures_.size() > kMostDepartures)
     departures_.erase(departures_.begin());
-  if (isLaunched_) // for nothing; what it could not compute is none of the program's failures
+  if (isLaunched_) { // for nothing; what it could not compute is none of the program's failures
+    std::vector<Array> made;
     for (const Known &known : known_)
       if (known.isMade && known.madeBy == segment_)
-        Engine::ofProcess().forgive(known.array.storage()->variable);
+        made.push_back(known.array);
+    waitForEngine(made);
+  }
   coming_.clear();
   for (size_t i = segmentDeed_; i < deeds_.size(); ++i)
     if (Status status = redo(deeds_[i]); !status.ok())

@@ -370,6 +370,14 @@ Status computeInto(const Operator &op, const Attributes &attributes, Arrays oper
                   });
 }
 
+void waitForEngine(Arrays forgiven) {
+  LetGo unlocked;
+  Engine &engine = Engine::ofProcess();
+  engine.waitForAll();
+  for (const Array &array : forgiven)
+    engine.forgive(array.storage()->variable);
+}
+
 std::string placeOfCall() { return caller.place ? caller.place() : std::string(); }
 
 Status tellView(const Array &of, const Array &view, ViewStep step) {

@@ -38,6 +38,9 @@ Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
                std::span<const Array> inputs, std::span<const Array> results);
 Status copyInto(const Array &to, const Array &from); // of one type and shape
 Status concatenateInto(int64_t axis, std::span<const Array> parts, const Array &result);
+/// Until the engine has done all, without the interpreter's lock, which the end of an operation may
+/// need; `forgiven`: these have not failed then.
+void waitForEngine(std::span<const Array> forgiven = {});
 /// The place in the program that the calling thread is at.
 std::string placeOfCall();
 

@@ -289,7 +289,6 @@ Status Engine::wait(Variable &variable, bool alsoReaders) {
 
 void Engine::forgive(Variable &variable) {
   std::unique_lock lock(mutex_);
-  workWhile(lock, [&] { return variable.pending_ > 0; });
   variable.failure_ = nullptr;
 }
 
