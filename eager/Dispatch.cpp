@@ -221,17 +221,22 @@ bool hasGraph(const Operator &op, const Attributes &attributes, Arrays operands,
          std::none_of(types.begin(), types.end(), [](const auto &t) { return isComplex(t.type); });
 }
 
+/// Without the interpreter's lock.
+Status waitNow(const Array &array, bool toWrite = false) {
+  return Engine::ofProcess().wait(array.storage()->variable, toWrite);
+}
+
 Status waitUnlocked(const Array &array) {
   LetGo unlocked;
-  return wait(array);
+  return waitNow(array);
 }
 
 /// Once the engine is done with both.
 Status copyNow(const Array &to, const Array &from) {
   LetGo unlocked;
-  if (Status status = wait(from); !status.ok())
+  if (Status status = waitNow(from); !status.ok())
     return status;
-  if (Status status = wait(to, /*toWrite=*/true); !status.ok())
+  if (Status status = waitNow(to, /*toWrite=*/true); !status.ok())
     return status;
   return copyElements(to, from);
 }
@@ -301,7 +306,7 @@ Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes
   std::vector<Array> kept(operands.begin(), operands.end());
   LetGo unlocked;
   for (const Array &operand : kept)
-    if (Status status = wait(operand); !status.ok())
+    if (Status status = waitNow(operand); !status.ok())
       return status;
   return evaluateNow(op, attributes, kept, types);
 }
@@ -490,10 +495,13 @@ Status copyInto(const Array &to, const Array &source) {
 }
 
 Status wait(const Array &array, bool toWrite) {
-  Engine &engine = Engine::ofProcess();
-  if (!toWrite && engine.isReady(array.storage()->variable))
+  if (Coexecution *step = array.storage()->step)
+    if (Status status = step->read(array, toWrite); !status.ok())
+      return status;
+  if (!toWrite && isReady(array))
     return {};
-  return engine.wait(array.storage()->variable, toWrite);
+  LetGo unlocked;
+  return waitNow(array, toWrite);
 }
 
 void setCaller(const Caller &given) { caller = given; }

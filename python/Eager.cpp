@@ -297,18 +297,7 @@ Array apply(std::string_view name, std::span<const Array> operands, const Attrib
   return apply(*eager::findOperator(name), attributes, operands);
 }
 
-void waitFor(const Array &array, bool toWrite) {
-  Status status;
-  if (eager::Coexecution *step = array.storage()->step)
-    check(step->read(array, toWrite));
-  if (!toWrite && eager::Engine::ofProcess().isReady(array.storage()->variable))
-    return;
-  {
-    nb::gil_scoped_release unlocked;
-    status = eager::wait(array, toWrite);
-  }
-  check(status);
-}
+void waitFor(const Array &array, bool toWrite) { check(eager::wait(array, toWrite)); }
 
 } // namespace tensmith::python
 
