@@ -157,7 +157,8 @@ Status Coexecution::end() {
   ofThread = nullptr;
   Status status;
   if (isFollowing_) {
-    std::erase_if(candidates_, [&](const auto &path) { return path->signatures.size() != compared_; });
+    std::erase_if(candidates_,
+                  [&](const auto &path) { return path->signatures.size() != compared_; });
     if (candidates_.empty())
       status = fallBack("the step ends");
     else
@@ -246,7 +247,8 @@ Status Coexecution::launch(const Segment &segment) {
   return runInto(segment.compiled, "step", inputs, outputs);
 }
 
-/// Python has issued all of the segment: what it writes outside is written, and the next one begins.
+/// Python has issued all of the segment: what it writes outside is written, and the next one
+/// begins.
 Status Coexecution::finishSegment() {
   const Segment &segment = *segmentUnderWay();
   std::set<int> held = alive();
@@ -266,7 +268,8 @@ Status Coexecution::finishSegment() {
   return {};
 }
 
-/// Leaves the known paths: what the segment has put off is done, and the step is recorded from here.
+/// Leaves the known paths: what the segment has put off is done, and the step is recorded from
+/// here.
 Status Coexecution::fallBack(const std::string &why) {
   isFollowing_ = false;
   ++counts_.fellBack;

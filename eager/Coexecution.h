@@ -1,5 +1,5 @@
-// Co-execution: a Python step runs as it is, and what it does to tensors is done by a compiled graph
-// of steps like it, at the same time.
+// Co-execution: a Python step runs as it is, and what it does to tensors is done by a compiled
+// graph of steps like it, at the same time.
 //
 // The first steps are recorded: they run eagerly, and each deed (an operator, a write in place, a
 // read by Python) is kept in order. A step's deeds are a path. Reads cut it into segments, each of
@@ -9,8 +9,8 @@
 // gets tensors whose elements are to come. A segment is launched, by the engine, as soon as what it
 // takes from outside is there and only one way is left to its end: mostly long before Python has
 // issued its last deed. So Python and the graph run at the same time, and Python waits where it
-// reads. What Python gives is the segment's input; what it reads, keeps, or uses in a later segment,
-// its output.
+// reads. What Python gives is the segment's input; what it reads, keeps, or uses in a later
+// segment, its output.
 //
 // Where the deeds leave all paths, the step falls back: the deeds since the last cut are done
 // eagerly, into the tensors that Python holds already, and the step is recorded to its end.
@@ -40,7 +40,7 @@ struct Deed {
   Attributes attributes = {};
   std::shared_ptr<const Compiled> program = {};
   std::vector<Array> operands = {}, results = {};
-  ViewStep view = {}; // View: results[0] is one of operands[0]
+  ViewStep view = {};         // View: results[0] is one of operands[0]
   std::string signature = {}; // empty: is not compared
   std::string place = {};
 };
@@ -56,9 +56,9 @@ struct Segment {
   size_t begin = 0, end = 0; // deeds that are compared
   std::string text;
   std::vector<Value> inputs, outputs;
-  std::vector<Array> constants;  // inputs that are always the same: those whose storage is -1
-  size_t lastInput = 0;          // the deed that brings the last of them, and its number + 1
-  std::set<int> wanted;          // made storages that have to be outputs
+  std::vector<Array> constants; // inputs that are always the same: those whose storage is -1
+  size_t lastInput = 0;         // the deed that brings the last of them, and its number + 1
+  std::set<int> wanted;         // made storages that have to be outputs
   std::shared_ptr<const Compiled> compiled;
   bool isEmpty() const { return outputs.empty(); }
 };
@@ -159,7 +159,8 @@ private:
   // ---- of the step
   bool isFollowing_ = false;
   std::vector<Deed> deeds_;
-  std::vector<std::set<int>> alive_; // at the end of each segment, what Python held of what was made
+  std::vector<std::set<int>>
+      alive_; // at the end of each segment, what Python held of what was made
   std::unordered_map<const Storage *, int> numbers_;
   std::vector<Known> known_;
   size_t compared_ = 0;                           // deeds that had a signature

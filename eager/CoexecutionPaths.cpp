@@ -97,7 +97,8 @@ Status Coexecution::build(Segment &segment, size_t first, size_t last) const {
   segment.lastInput = 0;
   for (const Array &input : program.inputs) {
     auto found = numbers_.find(input.storage().get());
-    segment.inputs.push_back({found == numbers_.end() ? -1 : found->second, Geometry(input), false});
+    segment.inputs.push_back(
+        {found == numbers_.end() ? -1 : found->second, Geometry(input), false});
     if (found == numbers_.end())
       segment.constants.push_back(input);
     else
@@ -173,9 +174,8 @@ Status Coexecution::addPath() {
   if (isKnown)
     return {};
   if (paths_.size() >= kMostPaths)
-    paths_.erase(std::min_element(paths_.begin(), paths_.end(), [](const auto &a, const auto &b) {
-      return a->runs < b->runs;
-    }));
+    paths_.erase(std::min_element(paths_.begin(), paths_.end(),
+                                  [](const auto &a, const auto &b) { return a->runs < b->runs; }));
   paths_.push_back(std::move(path));
   return {};
 }

@@ -49,8 +49,8 @@ Status checkWritable(const Array &to);
 /// Once it is sure that the array will be written, by others than `assign`.
 Status beforeWrite(const Array &to);
 
-/// Waits until the array's elements are there, without the interpreter's lock; `toWrite`: and nobody
-/// reads them any more, so that the caller's caller may write.
+/// Waits until the array's elements are there, without the interpreter's lock; `toWrite`: and
+/// nobody reads them any more, so that the caller's caller may write.
 Status wait(const Array &array, bool toWrite = false);
 
 /// The language that operations are issued from. Null: it has no such thing.

@@ -482,8 +482,7 @@ Status Tape::scattered(const Array &to, std::vector<int64_t> places, int64_t row
 }
 
 Status Tape::write(const Array &to, const Array &from) {
-  if (!isWhole_ && !isActive(to) && !isActive(from) && !from.storage()->leaf &&
-      !to.storage()->leaf)
+  if (!isWhole_ && !isActive(to) && !isActive(from) && !from.storage()->leaf && !to.storage()->leaf)
     return {};
   if (to.storage()->leaf && !isActive(to))
     if (Result<Number> leaf = read(to); !leaf.ok())

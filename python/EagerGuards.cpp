@@ -1,8 +1,8 @@
-// What converted functions (tensmith.functions) assume of the values that they have read, checked in
-// one call: their guards are a good part of a small step, and most of them compare two pointers.
+// What converted functions (tensmith.functions) assume of the values that they have read, checked
+// in one call: their guards are a good part of a small step, and most of them compare two pointers.
 //
-// A call runs no code of the program: values are compared by identity, or have exactly the type of a
-// constant, which is one of Python's immutable ones or an element type.
+// A call runs no code of the program: values are compared by identity, or have exactly the type of
+// a constant, which is one of Python's immutable ones or an element type.
 #include "python/Eager.h"
 
 #include <nanobind/stl/pair.h>

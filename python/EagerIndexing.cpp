@@ -82,8 +82,8 @@ void tellView(const Array &of, const Array &view, const eager::Ranges &ranges) {
     offset += ranges.starts[axis] * of.strides()[axis];
   }
   Array sliced = of.view(ranges.sizes, strides, offset);
-  check(eager::tellView(
-      of, sliced, {"slice", sliced.shape(), ranges.starts, ranges.steps, ranges.fromEnd}));
+  check(eager::tellView(of, sliced,
+                        {"slice", sliced.shape(), ranges.starts, ranges.steps, ranges.fromEnd}));
   check(eager::tellView(sliced, view, {"reshape", view.shape()}));
 }
 
