@@ -171,7 +171,8 @@ Status Coexecution::end() {
     ++counts_.recorded;
     alive_.resize(segment_ + 1);
     alive_[segment_] = aliveWhenIdle();
-    status = addPath();
+    if (Status added = addPath(); !added.ok())
+      refusal_ = added.message();
   }
   close();
   return status;
@@ -257,15 +258,15 @@ Status Coexecution::finishSegment() {
   if (!isLaunched_)
     if (Status status = launch(segment); !status.ok())
       return status;
+  std::vector<Array> to, from;
   for (const Segment::Value &value : segment.outputs) {
     if (value.isMade)
       continue;
     const Geometry &as = value.geometry;
-    const Array to = known_[size_t(value.storage)].array.view(as.shape, as.strides, as.offset);
-    if (Status status = copyInto(to, coming_.at(value.storage)); !status.ok())
-      return status;
+    to.push_back(known_[size_t(value.storage)].array.view(as.shape, as.strides, as.offset));
+    from.push_back(std::move(coming_.at(value.storage)));
   }
-  return {};
+  return moveInto(to, from);
 }
 
 /// Leaves the known paths: what the segment has put off is done, and the step is recorded from
@@ -372,7 +373,6 @@ Result<std::vector<Array>> Coexecution::program(std::shared_ptr<const Compiled> 
   deed.operands.assign(operands.begin(), operands.end());
   deed.signature = "g";
   append(deed.signature, int64_t(reinterpret_cast<intptr_t>(compiled.get())));
-  deed.attributes.set("text", compiled->text);
   deed.program = std::move(compiled);
   return meet(std::move(deed), types);
 }

@@ -114,6 +114,8 @@ public:
   /// Before elements are taken, or given to others to write, outside of the graph.
   Status read(const Array &array, bool toWrite = false);
 
+  /// Why no step can be followed: a recorded one has no graph. Empty where that is not so.
+  const std::string &refusal() const { return refusal_; }
   const CoexecutionCounts &counts() const { return counts_; }
   const std::vector<std::shared_ptr<Path>> &paths() const { return paths_; }
   /// Where steps have left the known paths, the latest last.
@@ -155,6 +157,7 @@ private:
   std::vector<std::shared_ptr<Path>> paths_;
   CoexecutionCounts counts_;
   std::vector<std::string> departures_;
+  std::string refusal_;
 
   // ---- of the step
   bool isFollowing_ = false;

@@ -396,6 +396,47 @@ Status tellView(const Array &of, const Array &view, ViewStep step) {
 
 bool areViewsTold() { return Coexecution::current() || !Tape::recording().empty(); }
 
+/// Both are all of their storages, whose variables the operation has.
+static void exchange(Storage &to, Storage &from) {
+  std::swap(to.data, from.data);
+  std::swap(to.owner, from.owner);
+  std::swap(to.charge, from.charge);
+}
+
+Status moveInto(Arrays to, Arrays from) {
+  Task task;
+  std::vector<Array> given, taken;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (isShared(to[i])) {
+      if (Status status = copyInto(to[i], from[i]); !status.ok())
+        return status;
+      continue;
+    }
+    given.push_back(to[i]);
+    taken.push_back(from[i]);
+    for (const Array *array : {&to[i], &from[i]})
+      task.writes.push_back(array->variable());
+  }
+  if (given.empty())
+    return {};
+  task.name = "assign";
+  task.place = placeOfCall();
+  task.body = [given = std::move(given), taken = std::move(taken)] {
+    for (size_t i = 0; i < given.size(); ++i) {
+      Storage &storage = *given[i].storage();
+      bool isAll = given[i].isDense() && taken[i].storage()->bytes == storage.bytes &&
+                   given[i].size() * byteSize(given[i].type()) == storage.bytes;
+      if (isAll && !storage.isShared())
+        exchange(storage, *taken[i].storage());
+      else if (Status status = copyElements(given[i], taken[i]); !status.ok())
+        return status;
+    }
+    return Status();
+  };
+  hand(std::move(task));
+  return {};
+}
+
 Status concatenateInto(int64_t axis, Arrays parts, const Array &result) {
   int64_t offset = 0, step = result.strides()[size_t(axis)];
   for (const Array &part : parts) {

@@ -37,6 +37,8 @@ Status computeInto(const Operator &op, const Attributes &attributes,
 Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
                std::span<const Array> inputs, std::span<const Array> results);
 Status copyInto(const Array &to, const Array &from); // of one type and shape
+/// Of what nobody else has, pairwise; so memory that is all of a tensor becomes the other's.
+Status moveInto(std::span<const Array> to, std::span<const Array> from);
 Status concatenateInto(int64_t axis, std::span<const Array> parts, const Array &result);
 /// Until the engine has done all, without the interpreter's lock, which the end of an operation may
 /// need; `forgiven`: these have not failed then.

@@ -19,6 +19,7 @@ void bindCoexecution(nb::module_ &m) {
       .def(nb::init<>())
       .def("begin", &Coexecution::begin)
       .def("end", [](Coexecution &coexecution) { check(coexecution.end()); })
+      .def_prop_ro("refusal", &Coexecution::refusal)
       .def("uncompiled", &Coexecution::uncompiled)
       .def("statistics",
            [](const Coexecution &coexecution) {

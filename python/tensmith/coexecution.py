@@ -18,7 +18,7 @@ Source: Kim et al., "Terra: Imperative-Symbolic Co-Execution of Imperative Deep 
 import functools
 import types
 
-from . import _eager
+from . import Error, _eager
 from .recorded import program_of
 
 __all__ = ["Coexecuted", "coexecute"]
@@ -30,30 +30,35 @@ class Coexecuted:
     def __init__(self, wrapped, warm_up=1):
         functools.update_wrapper(self, wrapped)
         self.__wrapped__ = wrapped
-        self._warm_up, self._calls, self._eager, self._refusal = warm_up, 0, 0, None
-        self._steps = _eager.Coexecution()
+        self._warm_up, self._calls, self._eager, self._refusal = warm_up, 0, 0, ""
+        self._steps, self._is_under_way = _eager.Coexecution(), False
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *arguments, **named):
         self._calls += 1
-        if self._calls <= self._warm_up or self._refusal or _eager.coexecuting() or _eager.recording():
+        if self._calls <= self._warm_up or self._refusal or self._is_under_way or _eager.coexecuting() or _eager.recording():
             self._eager += 1
             return self.__wrapped__(*arguments, **named)
+        self._is_under_way = True  # another thread may call it meanwhile
         self._steps.begin()
         try:
             return self.__wrapped__(*arguments, **named)
         finally:
-            self._steps.end()
-            self._compile()
+            try:
+                self._steps.end()
+                self._compile()
+            finally:
+                self._is_under_way = False
 
     def _compile(self):
+        self._refusal = self._steps.refusal
         for segment in self._steps.uncompiled():
             try:
                 segment.give(program_of(segment.text).compiled)
-            except RuntimeError as error:
-                self._refusal = error
+            except (Error, RuntimeError) as error:
+                self._refusal = str(error)
                 return
 
     def statistics(self):
