@@ -59,6 +59,7 @@ struct Options {
   std::map<std::string, Tensor> calibration;
   std::vector<ts_tensor *> calibrationHandles;
   std::string reproducer;
+  std::unique_ptr<tune::TunedPoints> tuned; // null: there are none
   ts_compile_options options;
 
   Options(const CompileSettings &settings, Progress &progress)
@@ -114,6 +115,14 @@ struct Options {
     options.warn = settings.warns ? Progress::warnCallback : nullptr;
     options.warn_context = &progress;
     calibrate(settings.calibrate);
+    tuned = takeTuned(settings.tuned, options,
+                      [&](const std::string &message) { progress.warn(message); });
+  }
+
+  /// What was taken, after a compilation.
+  Taken taken(Progress &progress) const {
+    tellOfOthers(tuned.get(), [&](const std::string &message) { progress.warn(message); });
+    return tuned ? Taken{tuned->path(), tuned->found()} : Taken{};
   }
 
 private:
@@ -203,8 +212,8 @@ void loadPlugins(std::span<const std::string> paths) {
   }
 }
 
-void compileModel(const std::string &model, const CompileSettings &settings,
-                  const std::string &out) {
+Taken compileModel(const std::string &model, const CompileSettings &settings,
+                   const std::string &out) {
   if (kindOf(model) == FileKind::Module)
     fail(model, "is compiled already; give the model that it was made from");
   Progress progress("compiling " + model, settings.progress);
@@ -212,6 +221,22 @@ void compileModel(const std::string &model, const CompileSettings &settings,
   naming(model, [&] {
     detail::check(library().compileFile(model.c_str(), &options.options, out.c_str()));
   });
+  return options.taken(progress);
+}
+
+ts_tuning *openTuning(const std::string &model, const CompileSettings &settings,
+                      const TrainingRequest *training) {
+  if (kindOf(model) == FileKind::Module)
+    fail(model, "is compiled already; give the model that it was made from");
+  Progress progress("reading " + model, settings.progress);
+  Options options(settings, progress);
+  std::optional<TrainingOptions> step;
+  if (training)
+    options.options.training = &step.emplace(*training).options;
+  ts_tuning *tuning = nullptr;
+  naming(model,
+         [&] { detail::check(library().tuningOpen(model.c_str(), &options.options, &tuning)); });
+  return tuning;
 }
 
 void compileStep(const std::string &model, const CompileSettings &settings,
@@ -411,6 +436,7 @@ Module loadOrCompile(const std::string &path, const CompileSettings &settings, b
   naming(path, [&] {
     detail::check(library().compileFile(path.c_str(), &options.options, module.c_str()));
   });
+  options.taken(progress);
   if (cache.keepFile(module, ""))
     if (auto found = loadKept(cache, progress, purpose)) // whose memory the next process shares
       return std::move(*found);

@@ -3,6 +3,7 @@
 // Its library is loaded when it is first needed: it brings LLVM along, and a module runs without.
 #pragma once
 
+#include "client/TunedOption.h"
 #include "files/Files.h"
 #include "train/Buckets.h"
 #include "train/Settings.h"
@@ -53,8 +54,9 @@ struct CompileSettings {
   int nestingLimit = 0;
   std::vector<std::string> overridable; // initialisers that become inputs
   std::vector<std::string> plugins;     // paths of shared libraries
-  bool progress = true;                 // on stderr
-  std::vector<std::string> ofModels;    // options that were given, and that modules can't follow
+  TunedOption tuned;
+  bool progress = true;              // on stderr
+  std::vector<std::string> ofModels; // options that were given, and that modules can't follow
 };
 
 /// The options that ts_compile_options_init sets, without the library that has it.
@@ -71,9 +73,14 @@ inline ts_compile_options defaultOptions() {
 /// Opens the compiler's library for each; of one that was loaded before nothing happens.
 void loadPlugins(std::span<const std::string> paths);
 
+/// What a compilation took from a database of tuned points.
+struct Taken {
+  std::string database; // empty: there was none
+  size_t points = 0;    // kernels that have one
+};
 /// Writes the module to `out`.
-void compileModel(const std::string &model, const CompileSettings &settings,
-                  const std::string &out);
+Taken compileModel(const std::string &model, const CompileSettings &settings,
+                   const std::string &out);
 /// A derivative of a program's results, by their names (ts_derivative).
 struct Derivative {
   ts_derivative_mode mode;
@@ -107,6 +114,10 @@ void compileStep(const std::string &model, const CompileSettings &settings,
 bool compileUpdate(std::span<const train::Updated> tensors, int64_t processes,
                    const CompileSettings &settings, const TrainingRequest &request,
                    const std::string &out);
+/// The model, or one step of its training where that is asked for, open for tuning; for
+/// CompilerLibrary's functions, of which `tuningFree` frees it.
+ts_tuning *openTuning(const std::string &model, const CompileSettings &settings,
+                      const TrainingRequest *training);
 /// The bytes of the ONNX model with other contents of initialisers.
 Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values);
 

@@ -41,6 +41,15 @@ CompilerLibrary open() {
   find(handle, "ts_export_onnx", library.exportOnnx, failure);
   find(handle, "ts_quantize_model", library.quantizeModel, failure);
   find(handle, "ts_bytes_free", library.freeBytes, failure);
+  find(handle, "ts_tuning_open", library.tuningOpen, failure);
+  find(handle, "ts_tuning_free", library.tuningFree, failure);
+  find(handle, "ts_tuning_describe", library.tuningDescribe, failure);
+  find(handle, "ts_tuning_feature_names", library.tuningFeatureNames, failure);
+  find(handle, "ts_tuning_features", library.tuningFeatures, failure);
+  find(handle, "ts_tuning_build", library.tuningBuild, failure);
+  find(handle, "ts_tuning_drop", library.tuningDrop, failure);
+  find(handle, "ts_tuning_measure", library.tuningMeasure, failure);
+  find(handle, "ts_tuning_measure_module", library.tuningMeasureModule, failure);
   find(handle, "ts_describe_interface", library.describeInterface, failure);
   find(handle, "ts_builder_create", library.builderCreate, failure);
   find(handle, "ts_builder_free", library.builderFree, failure);

@@ -29,6 +29,15 @@ struct CompilerLibrary {
   decltype(&ts_export_onnx) exportOnnx = nullptr;
   decltype(&ts_quantize_model) quantizeModel = nullptr;
   decltype(&ts_bytes_free) freeBytes = nullptr;
+  decltype(&ts_tuning_open) tuningOpen = nullptr;
+  decltype(&ts_tuning_free) tuningFree = nullptr;
+  decltype(&ts_tuning_describe) tuningDescribe = nullptr;
+  decltype(&ts_tuning_feature_names) tuningFeatureNames = nullptr;
+  decltype(&ts_tuning_features) tuningFeatures = nullptr;
+  decltype(&ts_tuning_build) tuningBuild = nullptr;
+  decltype(&ts_tuning_drop) tuningDrop = nullptr;
+  decltype(&ts_tuning_measure) tuningMeasure = nullptr;
+  decltype(&ts_tuning_measure_module) tuningMeasureModule = nullptr;
   decltype(&ts_describe_interface) describeInterface = nullptr;
   decltype(&ts_builder_create) builderCreate = nullptr;
   decltype(&ts_builder_free) builderFree = nullptr;

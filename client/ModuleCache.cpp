@@ -53,7 +53,7 @@ bool canBeKey(const ts_compile_options &options) {
 
 /// All that has a part in the module, or in whether there is one.
 void add(Hasher &hasher, const ts_compile_options &options) {
-  static_assert(sizeof(ts_compile_options) == 376, // `seed` is of evaluations alone
+  static_assert(sizeof(ts_compile_options) == 400, // `seed` is of evaluations alone
                 "whoever adds an option says here whether a module depends on it");
   add(hasher, options.shapes, options.shape_count);
   add(hasher, options.target);
@@ -63,6 +63,7 @@ void add(Hasher &hasher, const ts_compile_options &options) {
   add(hasher, options.keep, options.keep_count);
   add(hasher, options.overridable, options.overridable_count);
   add(hasher, options.schedules ? hashOf(options.schedules) : std::nullopt);
+  add(hasher, options.tuned ? options.tuned_state : nullptr);
   hasher.add(options.memory_budget);
   add(hasher, options.recomputation);
   add(hasher, options.libraries);

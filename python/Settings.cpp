@@ -2,6 +2,7 @@
 #include "python/Settings.h"
 
 #include "client/Compiler.h"
+#include "files/Failure.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -87,6 +88,17 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.for_evaluation = forEvaluation;
   result.fast_math = fastMath;
   result.debug_info = debugInfo;
+  auto warn = [](const std::string &message) {
+    if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1))
+      throw nb::python_error();
+  };
+  try {
+    pointers.tuned = tensmith::client::takeTuned(tuned ? tensmith::client::TunedOption{*tuned, true}
+                                                       : tensmith::client::TunedOption(),
+                                                 result, warn);
+  } catch (const tensmith::Failure &failure) {
+    throw Error(failure.what(), TS_INVALID_ARGUMENT);
+  }
   return result;
 }
 
@@ -124,6 +136,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("reference", &Settings::reference)
       .def_rw("schedules", &Settings::schedules, nb::arg().none())
       .def_rw("function", &Settings::function, nb::arg().none())
+      .def_rw("tuned", &Settings::tuned, nb::arg().none())
       .def_rw("libraries", &Settings::libraries, nb::arg().none())
       .def_rw("memory", &Settings::memory)
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())

@@ -1,6 +1,7 @@
 // What Python says of a compilation, as objects that it fills.
 #pragma once
 
+#include "client/TunedOption.h"
 #include "python/Conversion.h"
 
 #include <tensmith/compiler.h>
@@ -31,6 +32,7 @@ struct Pointers {
   std::vector<ts_derivative> derivatives;
   std::vector<Owned<ts_tensor>> tensors;
   std::vector<ts_tensor *> handles;
+  std::unique_ptr<tensmith::tune::TunedPoints> tuned;
 };
 
 struct Settings {
@@ -39,7 +41,8 @@ struct Settings {
   std::optional<Training> training;
   std::optional<std::string> target, cache, dump, schedules, libraries, recomputation, device,
       function;
-  int64_t memory = 0; // bytes of a run; 0: any
+  std::optional<std::string> tuned; // none: the user's
+  int64_t memory = 0;               // bytes of a run; 0: any
   bool reference = false, fuse = true, forEvaluation = false, fastMath = false, debugInfo = true;
   int precision = TS_PRECISION_FAST;
   int calibration = TS_CALIBRATE_NONE;

@@ -9,6 +9,7 @@
 #include "compiler/graph/Precision.h"
 #include "compiler/libraries/Libraries.h"
 #include "compiler/pipeline/Measure.h"
+#include "compiler/pipeline/ScheduleSource.h"
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
 #include "compiler/training/Training.h"
@@ -32,6 +33,22 @@ Status openForBudget(ModuleOp module, const ts_compile_options &options) {
       module, "memory is planned for tensor code alone, since procedures take it as they run; "
               "let sizes be fixed (--shape), or leave out memory and recomputation");
 }
+
+/// What the caller's function knows.
+class CallersSource : public pipeline::ScheduleSource {
+public:
+  explicit CallersSource(const ts_compile_options &options)
+      : tuned_(options.tuned), context_(options.tuned_context) {}
+
+  std::string choicesOf(const std::string &machine, const std::string &key) override {
+    const char *choices = tuned_(context_, machine.c_str(), key.c_str());
+    return choices ? choices : "";
+  }
+
+private:
+  decltype(ts_compile_options::tuned) tuned_;
+  void *context_;
+};
 
 Status derive(ModuleOp module, const ts_compile_options &options) {
   if (!options.training)
@@ -146,6 +163,8 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.checkBounds = options.check_bounds != 0;
   if (options.schedules)
     result.schedules = options.schedules;
+  if (options.tuned)
+    result.source = std::make_shared<CallersSource>(options);
   if (options.libraries)
     result.libraries = options.libraries;
   result.measurer = pipeline::measurerHere();

@@ -227,6 +227,10 @@ ConstantScope::ConstantScope() : outer_(innermostScope) { innermostScope = this;
 
 ConstantScope::~ConstantScope() {
   innermostScope = outer_;
+  if (outer_) { // which gives back what outlived the module that this was of
+    llvm::append_range(outer_->made_, made_);
+    return;
+  }
   for (DenseResourceElementsAttr constant : made_)
     owners.forget(constant.getRawHandle().getResource());
 }

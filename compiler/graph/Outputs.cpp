@@ -81,22 +81,28 @@ void addOutputs(func::FuncOp function, std::vector<NamedValue> values) {
   }
 }
 
-OwningOpRef<ModuleOp> moduleOf(ArrayRef<Operation *> operators, ValueRange inputs, Value result) {
-  Location location = result.getLoc();
+OwningOpRef<ModuleOp> moduleOf(ArrayRef<Operation *> operators, ValueRange inputs,
+                               ValueRange results) {
+  Location location = results.front().getLoc();
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
-  auto type = builder.getFunctionType(inputs.getTypes(), result.getType());
+  auto type = builder.getFunctionType(inputs.getTypes(), results.getTypes());
   auto function = builder.create<func::FuncOp>(location, "main", type);
   Block *block = function.addEntryBlock();
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     function.setArgAttr(i, "graph.name", builder.getStringAttr("x" + Twine(i)));
-  function.setResultAttr(0, "graph.name", builder.getStringAttr("y"));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    function.setResultAttr(i, "graph.name",
+                           builder.getStringAttr(Twine("y") + (i ? Twine(i) : Twine())));
   builder.setInsertionPointToEnd(block);
   IRMapping copies;
   copies.map(inputs, block->getArguments());
   for (Operation *op : operators)
     builder.clone(*op, copies);
-  builder.create<func::ReturnOp>(location, copies.lookup(result));
+  SmallVector<Value> given;
+  for (Value result : results)
+    given.push_back(copies.lookup(result));
+  builder.create<func::ReturnOp>(location, given);
   return module;
 }
 

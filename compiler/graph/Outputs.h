@@ -39,10 +39,10 @@ std::vector<NamedValue> intermediatesByPlace(mlir::func::FuncOp function);
 /// Adds the values as results, in the order of the program.
 void addOutputs(mlir::func::FuncOp function, std::vector<NamedValue> values);
 
-/// A module whose `main` computes the value by copies of these operators, given in their order; its
-/// arguments are the inputs.
+/// A module whose `main` computes the values by copies of these operators, given in their order;
+/// its arguments are the inputs.
 mlir::OwningOpRef<mlir::ModuleOp> moduleOf(llvm::ArrayRef<mlir::Operation *> operators,
-                                           mlir::ValueRange inputs, mlir::Value result);
+                                           mlir::ValueRange inputs, mlir::ValueRange results);
 
 /// "node 'conv1 (Conv)', number 12 of model.onnx": where a value is computed.
 std::string sourceOf(mlir::Value value);

@@ -209,15 +209,23 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
 }
 
 Point Schedules::of(Operation *op) const {
-  return asked_.empty() ? Point() : pointsOf(keyOf(op, conditions_), op, 0).front().point;
+  return asked_.empty() && !tuned_ ? Point()
+                                   : pointsOf(keyOf(op, conditions_), op, 0).front().point;
+}
+
+Point Schedules::all() const {
+  Point all;
+  for (const Asked &entry : asked_)
+    all.override(entry.chosen.point);
+  return all;
 }
 
 SmallVector<SizedPoint, 1> Schedules::pointsOf(const Key &key, Operation *root,
                                                size_t openSizes) const {
-  Point common;
+  Point common = tuned(key);
   SmallVector<SizedPoint, 1> sized;
   if (asked_.empty())
-    return {{}};
+    return {{common, {}}};
   std::string structure = structureOf(root);
   auto names = graph::nodeNames(root->getLoc());
   for (const Asked &entry : asked_) {

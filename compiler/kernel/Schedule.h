@@ -20,6 +20,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -93,6 +94,14 @@ public:
   llvm::SmallVector<SizedPoint, 1> pointsOf(const Key &key, mlir::Operation *root,
                                             size_t openSizes) const;
 
+  /// What nobody asks for by a file, as points that tuning has found: of a key, empty where there
+  /// is none. What a file says overrides it.
+  using Tuned = std::function<Point(const Key &)>;
+  void setTuned(Tuned tuned) { tuned_ = std::move(tuned); }
+  Point tuned(const Key &key) const { return tuned_ ? tuned_(key) : Point(); }
+  /// All that the file's entries ask for together, whatever they are for.
+  Point all() const;
+
   /// What was chosen for the operator in the end, beside what was before; where operators of one
   /// key differ in a choice, none is told. `error`: what the choice makes the results err by,
   /// against the largest, where that is known.
@@ -154,6 +163,7 @@ private:
   };
 
   std::vector<Asked> asked_;
+  Tuned tuned_;
   /// By key, and there by the names of the nodes.
   llvm::MapVector<Key, llvm::SmallVector<Made, 1>, llvm::StringMap<unsigned>> made_;
   llvm::StringMap<llvm::SmallVector<Measured, 2>> measured_; // by key

@@ -1,19 +1,10 @@
-// Points by number: the digits of a mixed radix, of which a conditional choice may be none; see
-// Space.h.
+// Points as digits of a mixed radix, and as texts; see Space.h.
 #include "compiler/kernel/Space.h"
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <limits>
-
 namespace tensmith::kernel {
 namespace {
-
-constexpr uint64_t kMostPoints = uint64_t(1) << 63;
-
-uint64_t bounded(uint64_t a, uint64_t b) {
-  return a != 0 && b > kMostPoints / a ? kMostPoints : a * b;
-}
 
 bool isBefore(const Point::Entry &entry, const Choice *choice) {
   return entry.first->name < choice->name;
@@ -94,96 +85,47 @@ Space::Dimension *Space::addDoubling(const Choice &choice, int64_t most) {
   return add(choice, values);
 }
 
-bool Space::exists(const Dimension &dimension, const Point &before) const {
-  if (!dimension.guard)
-    return true;
-  auto value = before[*dimension.guard];
-  return value && llvm::is_contained(dimension.guardValues, *value);
-}
-
-bool Space::guards(size_t number) const {
-  return llvm::any_of(llvm::drop_begin(dimensions_, number + 1), [&](const Dimension &later) {
-    return later.guard == dimensions_[number].choice;
-  });
+MixedRadix Space::radix() const {
+  MixedRadix radix;
+  for (const Dimension &dimension : dimensions_) {
+    MixedRadix::Digit digit{int32_t(dimension.values.size())};
+    if (dimension.guard) {
+      const auto *guard = llvm::find_if(
+          dimensions_, [&](const Dimension &earlier) { return earlier.choice == dimension.guard; });
+      if (guard >= &dimension) // one that is not there has none of the values
+        digit.values = 0;
+      else
+        digit.guard = int32_t(guard - dimensions_.begin());
+      for (int64_t value : dimension.guardValues)
+        if (digit.values > 0)
+          if (const auto *place = llvm::find(guard->values, value); place != guard->values.end())
+            digit.guardValues.push_back(int32_t(place - guard->values.begin()));
+    }
+    radix.add(std::move(digit));
+  }
+  return radix;
 }
 
 bool Space::contains(const Point &point) const {
+  Digits digits;
   size_t made = 0;
   for (const Dimension &dimension : dimensions_) {
     auto value = point[*dimension.choice];
-    if (value.has_value() != exists(dimension, point) ||
-        (value && !llvm::is_contained(dimension.values, *value)))
+    const auto *place = value ? llvm::find(dimension.values, *value) : nullptr;
+    if (place == dimension.values.end())
       return false;
+    digits.push_back(value ? int32_t(place - dimension.values.begin()) : kAbsent);
     made += value.has_value();
   }
-  return made == size_t(point.end() - point.begin());
-}
-
-uint64_t Space::sizeFrom(size_t number, const Point &before) const {
-  if (number == dimensions_.size())
-    return 1;
-  const Dimension &dimension = dimensions_[number];
-  if (!exists(dimension, before))
-    return sizeFrom(number + 1, before);
-  if (!guards(number))
-    return bounded(dimension.values.size(), sizeFrom(number + 1, before));
-  uint64_t sum = 0;
-  for (int64_t value : dimension.values) {
-    Point with = before;
-    with.set(*dimension.choice, value);
-    sum = std::min(sum + sizeFrom(number + 1, with), kMostPoints);
-  }
-  return sum;
+  return radix().contains(digits) && made == size_t(point.end() - point.begin());
 }
 
 Point Space::at(uint64_t number) const {
   Point point;
-  for (auto [place, dimension] : llvm::enumerate(dimensions_)) {
-    if (!exists(dimension, point))
-      continue;
-    for (int64_t value : dimension.values) {
-      point.set(*dimension.choice, value);
-      uint64_t behind = sizeFrom(place + 1, point);
-      if (number < behind)
-        break;
-      number -= behind;
-    }
-  }
+  for (auto [dimension, digit] : llvm::zip(dimensions_, radix().at(number)))
+    if (digit != kAbsent)
+      point.set(*dimension.choice, dimension.values[size_t(digit)]);
   return point;
-}
-
-Point Space::completed(const Point &point) const {
-  Point result;
-  for (const Dimension &dimension : dimensions_)
-    if (exists(dimension, result))
-      result.set(*dimension.choice, point[*dimension.choice].value_or(dimension.values.front()));
-  return result;
-}
-
-void Space::neighbours(const Point &point, llvm::function_ref<void(const Point &)> visit) const {
-  for (const Dimension &dimension : dimensions_) {
-    auto value = point[*dimension.choice];
-    if (!value)
-      continue;
-    size_t place = llvm::find(dimension.values, *value) - dimension.values.begin();
-    for (size_t next : {place - 1, place + 1}) {
-      if (next >= dimension.values.size())
-        continue;
-      Point changed = point;
-      changed.set(*dimension.choice, dimension.values[next]);
-      visit(completed(changed));
-    }
-  }
-}
-
-Point Space::crossover(const Point &a, const Point &b, const Random &random) const {
-  Point mixed;
-  for (const Dimension &dimension : dimensions_) {
-    const Point &first = random(2) ? a : b, &second = &first == &a ? b : a;
-    auto value = first[*dimension.choice];
-    mixed.set(*dimension.choice, value ? value : second[*dimension.choice]);
-  }
-  return completed(mixed);
 }
 
 } // namespace tensmith::kernel

@@ -8,9 +8,11 @@
 // unasked.
 //
 // A choice may be conditional: it exists where an earlier one has one of some values. A space is
-// finite and ordered: its points are counted, enumerated by number, drawn, and changed one choice
-// at a time, which is all that a search needs.
+// finite and ordered: its points are counted, enumerated by number and drawn (base/MixedRadix.h).
+// Searches see it as tune/SearchSpace.h.
 #pragma once
+
+#include "base/MixedRadix.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -105,22 +107,14 @@ public:
   bool contains(const Point &point) const;
 
   /// How many points there are that make every choice which exists for them; at most 2^63.
-  uint64_t size() const { return sizeFrom(0, {}); }
+  uint64_t size() const { return radix().size(); }
   /// By number below `size`: the last choice counts fastest.
   Point at(uint64_t number) const;
   Point random(const Random &random) const { return at(random(size())); }
-  /// Those that differ in one choice, by the next lower or higher value of it; choices whose
-  /// condition comes to hold have their first value then.
-  void neighbours(const Point &point, llvm::function_ref<void(const Point &)> visit) const;
-  /// Each choice as one of the two makes it.
-  Point crossover(const Point &a, const Point &b, const Random &random) const;
 
 private:
-  bool exists(const Dimension &dimension, const Point &before) const;
-  bool guards(size_t number) const;
-  uint64_t sizeFrom(size_t number, const Point &before) const;
-  /// Without choices that don't exist in it, and with first values of those that do.
-  Point completed(const Point &point) const;
+  /// A digit for each dimension, for its values in their order.
+  MixedRadix radix() const;
 
   llvm::SmallVector<Dimension, 8> dimensions_;
 };

@@ -10,6 +10,7 @@
 #include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
 #include "compiler/pipeline/ReferenceWarnings.h"
+#include "compiler/pipeline/ScheduleSource.h"
 #include "compiler/pipeline/SourceNodes.h"
 #include "compiler/pipeline/Verification.h"
 #include "compiler/program/Batching.h"
@@ -155,6 +156,7 @@ Result<modules::ModuleParts> Compilation::run() {
                            std::string(kPrecisionNames[size_t(options_.precision)]));
   if (options_.offered || options_.explained)
     schedules_.keepSpaces();
+  takeTuned();
   auto policy = libraries::parsePolicy(options_.libraries);
   if (!policy.ok())
     return policy.status();
@@ -200,6 +202,30 @@ Status Compilation::readSchedules() {
     return schedules.status();
   schedules_ = std::move(*schedules);
   return {};
+}
+
+void Compilation::takeTuned() {
+  if (!options_.source)
+    return;
+  schedules_.setTuned([this](const kernel::Key &key) {
+    auto [known, isNew] = tuned_.try_emplace(key);
+    std::string choices =
+        isNew ? options_.source->choicesOf(schedules_.conditions(), key) : std::string();
+    if (choices.empty())
+      return known->second;
+    auto parsed = kernel::Schedules::parse(
+        R"({"schedules":[{"key":")" + key + "\"," + choices + "}]}", "tuned points", machine_);
+    if (parsed.ok())
+      known->second = parsed->all();
+    else if (options_.warn)
+      options_.warn(options_.model + ": the tuned point of kernel " + key +
+                    " can't be read, and estimates choose: " + parsed.status().message());
+    return known->second;
+  });
+}
+
+const vm::KernelBinding &Compilation::binding(graph::KernelOp op) const {
+  return kernels_[size_t(op->getAttrOfType<IntegerAttr>(kKernelNumber).getInt())];
 }
 
 void Compilation::warn() {
@@ -248,6 +274,7 @@ Status Compilation::rewriteGraph() {
   options.fastMath = options_.fastMath;
   options.schedules = &schedules_;
   options.explains = options_.explained != nullptr;
+  options.regionTaken = regionTaken;
   if (options.explains)
     options.libraryRefused = [this](Operation *op, StringRef library, StringRef why) {
       libraryRefusals_.emplace_back(op, library, why);
@@ -276,7 +303,11 @@ Status Compilation::rewriteGraph() {
     return status.within(options_.model);
   graph::ConstantScope constants;
   const std::vector<Stage> stages = rewritesInOrder();
-  for (auto [number, stage] : llvm::enumerate(stages)) {
+  auto first = llvm::find_if(stages, [&](const Stage &stage) {
+    return firstRewrite_.empty() || stage.name == firstRewrite_;
+  });
+  for (size_t number = size_t(first - stages.begin()); number < stages.size(); ++number) {
+    const Stage &stage = stages[number];
     const std::string name(stage.name);
     auto *rewrite = stage.run;
     report("rewriting the graph", double(number) / double(stages.size()));
@@ -294,7 +325,7 @@ Status Compilation::rewriteGraph() {
         return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
     if (rewrite == rewrite::narrowOperands)
       Calibration::unmark(module_);
-    if (!calibration_ && !options_.verifyEachPass) // which keep graphs as they were
+    if (!calibration_ && !options_.verifyEachPass && !regionTaken) // which keep graphs as they were
       constants.release(module_);
     if (Status status = dump_.write(module_, name); !status.ok())
       return status;
@@ -394,6 +425,8 @@ Status Compilation::emitKernels() {
     if (!emitted.ok())
       return emitted.status().within(options_.model + ": " + label);
     offer(key, root, structure);
+    if (codeEmitted)
+      codeEmitted(key, *emitted);
     for (const kernel::SizedPoint &point : emitted->points)
       schedules_.made(key, root, point);
     size_t kernel = addSource(*emitted, op, std::move(label));
@@ -449,7 +482,11 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
   // Choices may be for nodes by name, and spaces are each kernel's.
   if (!options_.schedules.empty() || schedules_.keepsSpaces())
     return {};
-  for (kernel::SizeFamily &family : kernel::findSizeFamilies(kernels)) {
+  SmallVector<graph::KernelOp> untuned;
+  llvm::copy_if(kernels, std::back_inserter(untuned), [&](graph::KernelOp op) {
+    return schedules_.tuned(kernel::keyOf(op, schedules_.conditions())).empty();
+  });
+  for (kernel::SizeFamily &family : kernel::findSizeFamilies(untuned)) {
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
     auto first = cast<graph::KernelOp>(family.values.begin()->first);
@@ -706,9 +743,7 @@ Status Compilation::planMemory() {
 vm::PlanInput Compilation::planInput() {
   vm::PlanInput input;
   input.function = function_;
-  input.kernel = [this](graph::KernelOp op) -> const vm::KernelBinding & {
-    return kernels_[size_t(op->getAttrOfType<IntegerAttr>(kKernelNumber).getInt())];
-  };
+  input.kernel = [this](graph::KernelOp op) -> const vm::KernelBinding & { return binding(op); };
   input.model = options_.model;
   input.recomputation = recomputation_;
   input.madeOf = options_.madeOf;

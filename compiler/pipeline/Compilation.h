@@ -35,7 +35,24 @@ public:
     layerBound_ = layerBound;
   }
 
+  /// Begins at the rewrite of that name, by these choices: of a module that is a part of one which
+  /// had the rewrites before it.
+  void resumeAt(std::string_view rewrite, kernel::Schedules choices) {
+    firstRewrite_ = rewrite;
+    schedules_ = std::move(choices);
+  }
+  /// Called with each kernel's operators and results, as they are when its key is taken. What they
+  /// are stays as it is for as long as the module's context.
+  std::function<void(const kernel::Key &, llvm::ArrayRef<mlir::Operation *>, mlir::ValueRange)>
+      regionTaken;
+  /// Called with the code that is emitted for a kernel.
+  std::function<void(const kernel::Key &, const kernel::EmittedKernel &)> codeEmitted;
+
   Result<modules::ModuleParts> run();
+
+  /// After `run`.
+  const kernel::Schedules &choices() const { return schedules_; }
+  const vm::KernelBinding &binding(graph::KernelOp op) const;
 
   /// After `run`: the same module, whose metadata have the finding.
   Result<modules::ModuleParts> tell(std::string finding);
@@ -47,6 +64,9 @@ private:
   void report(const char *stage, double fraction);
 
   Status readSchedules();
+
+  /// Points of the source, where there is one.
+  void takeTuned();
 
   /// Of choices that fit nothing, and of libraries that the module calls and that aren't here:
   /// they may be where it runs.
@@ -141,7 +161,9 @@ private:
   llvm::SmallVector<mlir::func::FuncOp> functions_; // of graph operators
   std::unique_ptr<targets::Target> target_;
   kernel::Machine machine_;
+  std::string_view firstRewrite_; // empty: all are run
   kernel::Schedules schedules_;
+  std::map<kernel::Key, kernel::Point> tuned_; // of the source, each looked up once
   libraries::Policy libraries_;
   std::vector<LibraryRefusal> libraryRefusals_;               // where the compilation is explained
   std::map<std::string, Result<double>> measured_;            // by library and text

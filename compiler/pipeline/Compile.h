@@ -17,6 +17,7 @@ class Schedules;
 namespace tensmith::pipeline {
 
 class Measurer;
+class ScheduleSource;
 
 struct CompileOptions {
   std::string target = "host";
@@ -35,6 +36,8 @@ struct CompileOptions {
   std::vector<std::string> casts;
   bool debugInfo = true; // kernels' nodes and lines for debuggers and profilers
   std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
+  /// Whose points are taken where `schedules` says nothing; null: estimates alone.
+  std::shared_ptr<ScheduleSource> source;
   /// Given what may be chosen of the kernels and decided for operators, and what was, before the
   /// kernels become code; none: it isn't found out.
   std::function<void(const kernel::Schedules &)> offered;

@@ -60,6 +60,8 @@ kernel::Point KernelRegion::begin(ArrayRef<Operation *> sorted, ValueRange resul
   if (!options.schedules)
     return {};
   key_ = kernel::keyOf(sorted, results, options.schedules->conditions());
+  if (options.regionTaken)
+    options.regionTaken(key_, sorted, results);
   std::set<StringRef> openSizes;
   auto add = [&](Type type) {
     if (auto ranked = dyn_cast<RankedTensorType>(type))

@@ -40,6 +40,10 @@ struct Options {
   std::function<void(mlir::Operation *, llvm::StringRef library, llvm::StringRef why)>
       libraryRefused;
 
+  /// Told of each kernel's operators and results, as they are when its key is taken.
+  std::function<void(const kernel::Key &, llvm::ArrayRef<mlir::Operation *>, mlir::ValueRange)>
+      regionTaken;
+
   /// Who does operators that libraries do, too.
   libraries::Policy libraries;
   /// Seconds of a function `main` if that library does the operator in it, by the choices of a

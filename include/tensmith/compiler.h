@@ -55,9 +55,9 @@ typedef struct ts_training_options {
   const char *loss;
   const char *of; /* the output that a built-in loss is taken of; null: the first */
   /* A name, or the path of a program of the language (.tsm). Null: sgd. Known are adagrad, adam,
-   * adamw, lamb, momentum, nesterov, rescaled, rmsprop and sgd. A program has a function
-   * update(parameter, gradient, <slots>, learning_rate, step), which gives the new parameter and
-   * slots. */
+   * adamw, lamb, momentum, nesterov, rescaled, rescaled_rms, rmsprop and sgd. A program has a
+   * function update(parameter, gradient, <slots>, learning_rate, step), which gives the new
+   * parameter and slots. */
   const char *optimiser;
   /* The learning rate by steps: constant (null), warmup, cosine, step, or a program with a function
    * rate(step). */
@@ -230,6 +230,14 @@ typedef struct ts_compile_options {
    * precision" in docs/training.md. */
   const char *const *casts;
   size_t cast_count;
+  /* Null: none. What tuning has found for a kernel or an operator, asked for by its key and what
+   * that depends on beside the graph: an entry's choices as schedule files have them, as the
+   * members of a JSON object ("\"tile_rows\":6,\"grain\":2"); null or "" where nothing is known.
+   * The text must stay until the next call. What `schedules` says comes first. */
+  const char *(*tuned)(void *context, const char *machine, const char *key);
+  void *tuned_context;
+  /* What `tuned` answers by, as a word that changes with the answers: for caches of modules. */
+  const char *tuned_state;
 } ts_compile_options;
 
 /* Loads a plug-in, a shared library that adds operators, rewrites, templates, instructions or
@@ -293,6 +301,52 @@ TS_API ts_status *ts_explain(const char *path, const ts_compile_options *options
  * "where"}]}]. */
 TS_API ts_status *ts_describe_spaces(const char *path, const ts_compile_options *options,
                                      char **json);
+/* A model's kernels, each of which can be made by any of its points and timed: what tuning works
+ * on. One thread at a time may use it. */
+typedef struct ts_tuning ts_tuning;
+
+/* Reads the model and finds its kernels, as a compilation with these options would make them.
+ * `tuned` and `schedules` decide what the kernels are, and no more: a candidate has the choices
+ * that it is given, and estimates for the rest. */
+TS_API ts_status *ts_tuning_open(const char *path, const ts_compile_options *options,
+                                 ts_tuning **tuning);
+TS_API void ts_tuning_free(ts_tuning *tuning);
+/* {"machine" (what keys depend on), "kernels": [{"key", "kernel", "nodes", "template", "points",
+ * "choices" (as ts_describe_spaces), "uses" (in the model), "flops", "bytes" (of a call),
+ * "estimated" (the choices that estimates make), "untunable" (why it can't be timed by itself; "":
+ * it can)}]}, as JSON, freed with ts_bytes_free. */
+TS_API ts_status *ts_tuning_describe(const ts_tuning *tuning, char **json);
+/* Names and meanings of features, [{"name", "meaning"}], in their order. */
+TS_API ts_status *ts_tuning_feature_names(char **json);
+/* Numbers that say what the kernel's loop program is like by these choices (the members of a JSON
+ * object, as in schedule files), before it is machine code: [number, ...]. */
+TS_API ts_status *ts_tuning_features(ts_tuning *tuning, const char *key, const char *choices,
+                                     char **json);
+/* Makes the kernel by these choices. `candidate` is its number, until ts_tuning_drop. */
+TS_API ts_status *ts_tuning_build(ts_tuning *tuning, const char *key, const char *choices,
+                                  size_t *candidate);
+TS_API void ts_tuning_drop(ts_tuning *tuning, size_t candidate);
+
+typedef struct ts_tuning_run {
+  size_t size;
+  /* A program and its first arguments, started without a shell, which takes the words of
+   * tensmith-run; null: tensmith-measure of this installation. */
+  const char *const *command;
+  size_t command_count;
+  double limit_seconds;  /* of the process; 0: 30 */
+  double repeat_seconds; /* of the runs that are counted, at least; 0: 0.05 */
+  int threads;           /* 0: as many as CPUs */
+} ts_tuning_run;
+
+/* Runs the candidate once more in a process of its own: {"outcome" ("timed", "wrong", "refused",
+ * "crashed", "timed out", "out of memory", "not started"), "seconds" (of the fastest run), "why"},
+ * as JSON. Results are compared with the reference's, or with those of the kernel's first candidate
+ * where that would take long. */
+TS_API ts_status *ts_tuning_measure(ts_tuning *tuning, size_t candidate, const ts_tuning_run *run,
+                                    char **json);
+/* The same of the module at `path`, on inputs that the program makes up; nothing is compared. */
+TS_API ts_status *ts_tuning_measure_module(const char *path, const ts_tuning_run *run, char **json);
+
 /* What a model's file declares of itself, as JSON: its inputs and outputs with the types and shapes
  * that its author gave them, inputs with initialisers included, and its metadata. Of the file at
  * `path`, or of `bytes` where they are not null; `path` is then what messages call them. */

@@ -28,9 +28,10 @@ from .arrays import converted, importer_of
 from .inputs import bound, known_names, model_of, shape_words, thread_count
 from .signatures import Derivative, ModelSource, Path, Shapes
 from .training import Trained, train
+from .tuning import tune
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "comprehension", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "__version__"]
+__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "comprehension", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "tune", "__version__"]
 __version__: str = _tensmith.version()
 
 
@@ -191,7 +192,7 @@ _PRECISIONS = ("fast", "exact", "bf16", "f16")
 def _settings(
     shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
     memory=0, recomputation=None, libraries="generated", device=None, for_evaluation=False, calibrate=None,
-    fast_math=False, debug_info=True, casts=None,
+    fast_math=False, debug_info=True, casts=None, tuned=None,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -205,6 +206,7 @@ def _settings(
     settings.fuse = fuse
     settings.schedules = None if schedules is None else os.fspath(schedules)
     settings.libraries = libraries
+    settings.tuned = None if tuned is None else os.fspath(tuned)
     settings.memory, settings.recomputation = _bytes(memory), recomputation
     settings.device = device
     settings.for_evaluation = for_evaluation
@@ -242,7 +244,7 @@ def compile(
     schedules: Path | None = None, memory: int | str = 0, recomputation: str | None = None,
     libraries: str | Sequence[str] = "generated", device: str | None = None, for_evaluation: bool = False,
     calibrate: str | Path | Mapping[str, Any] | None = None, fast_math: bool = False, debug_info: bool = True, casts: Mapping[str, str] | None = None,
-    seed: int | None = None,
+    seed: int | None = None, tuned: Path | None = None,
 ) -> Model:  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -259,6 +261,7 @@ def compile(
         names; layers that make them err beyond the policy's bound fall back. What was found is in
         `describe()["metadata"]["calibration"]`, as JSON.
     schedules: a file of choices for kernels, as `tensmith inspect --chosen-schedules` prints them.
+    tuned: a database of tuned points, as `tune` writes it; None: the user's, if there is one; "": none.
     libraries: who does products, convolutions, softmax and layer norm: "generated", "onednn", "openblas" or a list of both
         (the first that can), or "measured" (whoever is fastest here).
     memory: bytes that a run may hold, or "2GiB"; what is computed on the way to the first output is computed again for
@@ -276,7 +279,7 @@ def compile(
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
-                         memory, recomputation, libraries, device, for_evaluation, calibrate, fast_math, debug_info, casts)  # fmt: skip
+                         memory, recomputation, libraries, device, for_evaluation, calibrate, fast_math, debug_info, casts, tuned)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions, seed)
 
 
@@ -430,7 +433,7 @@ def train_step(
 
     loss: "cross_entropy" or "mean_squared_error" of the output `of` (the first) and the input "target", or the name of an
         output that is one number.
-    optimiser: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, rescaled, or the path of a program (.tsm).
+    optimiser: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, rescaled, rescaled_rms, or a program's path (.tsm).
     schedule: of the learning rate: constant, warmup, cosine, step, or the path of a program.
     settings: constants at the top of those programs: learning_rate, momentum, beta1, warmup, ...
     clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".

@@ -59,7 +59,7 @@ def test_entry_points_lead_somewhere():
 
 
 # Breaks if an extension gets a function that its stub doesn't say, or says what is no Python.
-@pytest.mark.parametrize("module", ["_tensmith", "_trees", "_eager", "_language"])
+@pytest.mark.parametrize("module", ["_tensmith", "_trees", "_eager", "_language", "_tune"])
 def test_stubs_say_what_there_is(module):
     tensmith = pytest.importorskip("tensmith")
     stub = BUILD / "python/tensmith" / f"{module}.pyi"

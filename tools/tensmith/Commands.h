@@ -34,6 +34,8 @@ void addFormat(CLI::App &app, Action &chosen);
 void addMachine(CLI::App &app, Action &chosen);
 void addTrain(CLI::App &app, Action &chosen);
 void addTrees(CLI::App &app, Action &chosen);
+void addTune(CLI::App &app, Action &chosen);
+void addTuned(CLI::App &app, Action &chosen);
 void addDoctor(CLI::App &app, Action &chosen);
 void addHelp(CLI::App &app, Action &chosen);
 void addVersion(CLI::App &app, Action &chosen);

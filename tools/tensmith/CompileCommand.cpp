@@ -117,7 +117,7 @@ int compile(const Settings &settings) {
   if (Status status = checkWritable(out); !status.ok())
     throw Failure(status.message());
   auto start = std::chrono::steady_clock::now();
-  compileModel(settings.model, settings.compile, out);
+  Taken taken = compileModel(settings.model, settings.compile, out);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::error_code unknown;
   auto size = std::filesystem::file_size(out, unknown);
@@ -126,6 +126,8 @@ int compile(const Settings &settings) {
       settings.why ? parseJson(explain(settings.model, settings.compile), settings.model) : Json();
   if (settings.json) {
     Json made = {{"model", settings.model}, {"module", out}, {"bytes", size}, {"seconds", seconds}};
+    if (!taken.database.empty())
+      made["tuned"] = {{"database", taken.database}, {"points", taken.points}};
     if (!calibration.is_null())
       made["calibration"] = calibration;
     if (settings.why)
@@ -134,7 +136,10 @@ int compile(const Settings &settings) {
     return kSuccess;
   }
   if (verbosity() != Verbosity::Quiet)
-    std::cout << fmt::format("{}: {} in {}\n", out, bytesText(double(size)), timeText(seconds));
+    std::cout << fmt::format("{}: {} in {}{}\n", out, bytesText(double(size)), timeText(seconds),
+                             taken.points ? fmt::format(", {} kernels by tuned points of {}",
+                                                        taken.points, printable(taken.database))
+                                          : "");
   if (!calibration.is_null())
     std::cout << calibrationText(calibration);
   if (settings.why)

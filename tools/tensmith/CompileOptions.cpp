@@ -101,6 +101,15 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
                    "Of a text of comprehensions (.tc) that has several: the one to compile")
       ->type_name("NAME");
   group
+      ->add_option_function<std::string>(
+          "--tuned", [&settings](const std::string &file) { settings.tuned = {file, true}; },
+          "A database of tuned points, as `tensmith tune` writes it (default: $TENSMITH_TUNED, or "
+          "that of the cache's folder)")
+      ->type_name("FILE");
+  group->add_flag_function(
+      "--no-tuned", [&settings](int64_t) { settings.tuned = {"", false}; },
+      "Choose by estimates, whatever tuning has found");
+  group
       ->add_option("--libraries", settings.libraries,
                    "Who does products, convolutions, softmax and layer norm: generated (default); "
                    "onednn, openblas or a list of both, the first that can; measured: whoever is "

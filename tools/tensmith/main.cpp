@@ -99,6 +99,8 @@ int main(int argc, char **argv) {
   addCache(app, action);
   addTrain(app, action);
   addTrees(app, action);
+  addTune(app, action);
+  addTuned(app, action);
   addDoctor(app, action);
   addVersion(app, action);
   addHelp(app, action);

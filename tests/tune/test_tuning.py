@@ -1,0 +1,187 @@
+"""`tensmith tune` and what compilations make of it, on a runner whose times are planted (planted_runner.py).
+
+No test depends on the machine's times: the runner answers for them.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+sys.path.insert(0, os.path.dirname(__file__))
+import kills  # noqa: E402
+from kills import RUNNER, TENSMITH  # noqa: E402
+
+NONSENSE = f"{RUNNER} --fail"
+
+
+def run(*words, status=0, **options):
+    done = subprocess.run([TENSMITH, *map(str, words)], capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tuning") / "product.onnx"
+    weights = numpy.random.default_rng(0).normal(size=(48, 64)).astype("float32")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        "product",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [40, 48])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [40, 64])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def tune(model, database, *words, runners=(RUNNER,), **options):
+    chosen = [word for runner in runners for word in ("--runner", runner)]
+    done = run("tune", model, "--database", database, "--json", "-", "--batch", "4", *chosen, *words, **options)
+    return json.loads(done.stdout), done.stderr
+
+
+def choices_of(module, key):
+    """What was chosen of the kernel; what rewrites decide has other keys."""
+    entries = json.loads(run("inspect", module, "--chosen-schedules").stdout)["schedules"]
+    return next(entry for entry in entries if entry["key"] == key)
+
+
+@pytest.fixture(scope="module")
+def tuned(model):
+    database = model.parent / "tuned.sqlite"
+    report, _ = tune(model, database, "--trials", 24, "--html", model.parent / "report.html")
+    return database, report
+
+
+def test_report(model, tuned):
+    _, report = tuned
+    assert report["trials"] == 24 and report["failures"] == 0
+    assert report["after_ms"] <= report["before_ms"]
+    (kernel,) = [row for row in report["kernels"] if not row["untunable"]]
+    assert kernel["trials"] == 24 and len(kernel["curve_us"]) == 24
+    assert kernel["after_us"] < kernel["before_us"] and kernel["choices"] != kernel["estimated"]
+    assert kernel["curve_us"] == sorted(kernel["curve_us"], reverse=True)
+    assert report["after_ms"] == pytest.approx(kernel["after_us"] / 1e3)
+    page = (model.parent / "report.html").read_text()
+    assert kernel["kernel"].split()[0] in page and "<svg" in page
+
+
+def test_compilations_take_what_was_found(model, tuned, tmp_path):
+    database, report = tuned
+    (kernel,) = report["kernels"]
+    winner = json.loads("{" + kernel["choices"] + "}")
+    said = [run("compile", model, "-o", tmp_path / f"{i}.so", "--tuned", database).stdout for i in (1, 2)]
+    assert all("1 kernels by tuned points" in text for text in said)
+    assert (tmp_path / "1.so").read_bytes() == (tmp_path / "2.so").read_bytes()
+    chosen = choices_of(tmp_path / "1.so", kernel["key"])
+    assert all(chosen[name] == value for name, value in winner.items() if name in ("tile_rows", "steps"))
+    run("compile", model, "-o", tmp_path / "plain.so", "--no-tuned", env={**os.environ, "TENSMITH_TUNED": str(database)})
+    assert choices_of(tmp_path / "plain.so", kernel["key"]) != chosen
+    run("compile", model, "-o", tmp_path / "named.so", env={**os.environ, "TENSMITH_TUNED": str(database)})
+    assert (tmp_path / "named.so").read_bytes() == (tmp_path / "1.so").read_bytes()
+
+
+def test_schedule_files_come_first(model, tuned, tmp_path):
+    database, report = tuned
+    file = tmp_path / "schedules.json"
+    file.write_text(json.dumps({"schedules": [{"key": report["kernels"][0]["key"], "tile_rows": 3}]}))
+    run("compile", model, "-o", tmp_path / "asked.so", "--tuned", database, "--schedules", file)
+    assert choices_of(tmp_path / "asked.so", report["kernels"][0]["key"])["tile_rows"] == 3
+
+
+def test_modules_of_the_cache_go_by_the_database(model, tuned, tmp_path):
+    database, _ = tuned
+    environment = {**os.environ, "TENSMITH_CACHE": str(tmp_path / "cache")}
+    time_of = lambda *words: run("run", model, "--threads", 1, "-v", *words, env=environment).stderr
+    assert "is compiled" in time_of("--no-tuned")
+    assert "is compiled" in time_of("--tuned", database)
+    assert "taken from the cache" in time_of("--tuned", database)
+
+
+def test_other_machines_are_left_alone(model, tuned, tmp_path):
+    database, _ = tuned
+    done = run("compile", model, "-o", tmp_path / "other.so", "--tuned", database, "--target", "aarch64:cortex-a53")
+    assert "no tuned points for this machine" in done.stderr
+
+
+def test_damaged_databases_are_said(model, tmp_path):
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 64)
+    for words in (("compile", model, "-o", tmp_path / "m.so", "--tuned", damaged), ("tune", model, "--trials", 4, "--database", damaged)):
+        message = run(*words, status=1).stderr
+        assert "damaged.sqlite" in message and ("no database" in message or "damaged" in message)
+    # One that nobody named is no reason not to compile.
+    done = run("compile", model, "-o", tmp_path / "m.so", env={**os.environ, "TENSMITH_TUNED": str(damaged)})
+    assert "damaged.sqlite" in done.stderr and (tmp_path / "m.so").exists()
+
+
+def count(database):
+    return len(kills.rows(database))
+
+
+def test_killed_and_resumed(model, tmp_path):
+    kills.kill_and_resume(model, tmp_path / "tuned.sqlite", 3, seed=1)
+
+
+def test_interrupted(model, tmp_path):
+    database = tmp_path / "tuned.sqlite"
+    process = kills.start(model, database)
+    kills.wait_for(database, 2, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=120) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["trials"] == count(database)
+
+
+def test_two_tuners_on_one_database(model, tmp_path):
+    database = tmp_path / "tuned.sqlite"
+    words = [TENSMITH, "tune", model, "--trials", "8", "--batch", "2", "--database", database, "--runner", RUNNER]
+    both = [subprocess.Popen([*map(str, words), "--seed", str(seed)], stdout=subprocess.DEVNULL) for seed in (1, 2)]
+    assert [each.wait(timeout=300) for each in both] == [0, 0]
+    assert 8 < count(database) <= 16
+
+
+def test_runners_that_answer_nonsense_are_dropped(model, tmp_path):
+    report, said = tune(model, tmp_path / "tuned.sqlite", "--trials", 8, runners=(RUNNER, NONSENSE))
+    assert report["failures"] == 0 and report["trials"] == 8
+    assert "is dropped" in said and "--fail" in said
+
+
+def test_a_runner_that_can_not_be_started(model, tmp_path):
+    _, said = tune(model, tmp_path / "tuned.sqlite", "--trials", 4, runners=("no-such-program-anywhere",))
+    assert "no-such-program-anywhere" in said
+
+
+def test_exchange(tuned, tmp_path):
+    database, report = tuned
+    run("tuned", "export", tmp_path / "points.json", "--database", database)
+    run("tuned", "import", tmp_path / "points.json", "--database", tmp_path / "other.sqlite")
+    shown = json.loads(run("tuned", "show", "--json", "--database", tmp_path / "other.sqlite").stdout)
+    assert shown["kernels"][0]["choices"] == report["kernels"][0]["choices"]
+    assert "0 trials" in run("tuned", "import", database, "--database", tmp_path / "other.sqlite").stdout
+    run("tuned", "prune", "--keep-fastest", 2, "--database", tmp_path / "other.sqlite")
+    assert count(tmp_path / "other.sqlite") == 2
+
+
+@pytest.mark.parametrize("words, message", [
+    ((), "needs a box"),
+    (("--time", "soon"), "is no time"),
+    (("--trials", "4", "--runner", "\"open"), "a quote without an end"),
+])
+def test_mistakes_of_the_command_line(model, tmp_path, words, message):
+    done = run("tune", model, "--database", tmp_path / "t.sqlite", *words, status=2)
+    assert message in done.stderr
+
+
+def test_features_have_names():
+    names = json.loads(run("tune", "--features", "--json", "-").stdout)
+    assert len({row["name"] for row in names}) == len(names) > 50
+    assert all(row["meaning"] for row in names)

@@ -1,0 +1,187 @@
+// Batches beside the incumbent, and its challengers; see KernelTuner.h.
+#include "tune/KernelTuner.h"
+
+#include "files/Failure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+namespace tensmith::tune {
+
+struct KernelTuner::Entry {
+  Configuration configuration;
+  std::string choices;
+  std::optional<size_t> candidate;
+  RunOutcome last;             // of its last run, or why it was not built
+  std::vector<double> seconds; // of all runs
+  std::vector<double> ratios;  // to the incumbent of the same turn
+};
+
+KernelTuner::KernelTuner(const TunableKernel &kernel, Bench &bench, Database &database,
+                         const TuningSettings &settings)
+    : kernel_(kernel), bench_(bench), database_(database), settings_(settings),
+      model_(treesModel(settings.loss, settings.seed)) {
+  search_ = makeSearch(settings.search, kernel.space, settings.seed,
+                       {model_, nullptr, settings.acquisition});
+  incumbentChoices_ = kernel.estimated;
+  std::vector<Observation> known;
+  for (const Trial &trial : database.trials(kernel.name.machine, kernel.name.key)) {
+    Configuration configuration = kernel.space.parse(trial.choices);
+    if (trial.compiler != settings.compiler || configuration.empty())
+      continue;
+    known.push_back({std::move(configuration), trial.outcome == "timed" && !trial.seconds.empty()
+                                                   ? medianOf(trial.seconds)
+                                                   : kFailed});
+  }
+  search_->observe(known);
+  observed_ = std::move(known);
+  if (auto winner = database.winner(kernel.name.machine, kernel.name.key))
+    incumbentChoices_ = winner->choices;
+}
+
+bool KernelTuner::start() {
+  if (incumbent_)
+    return true;
+  if (!broken_.empty())
+    return false;
+  estimated_ = bench_.build(kernel_.name.key, kernel_.estimated, broken_);
+  if (!estimated_)
+    return false;
+  RunOutcome first = bench_.run(*estimated_);
+  if (!first.isTimed()) {
+    broken_ = first.outcome + ": " + first.why;
+    return false;
+  }
+  before_ = best_ = first.seconds;
+  incumbent_ = estimated_;
+  std::string why;
+  if (incumbentChoices_ == kernel_.estimated)
+    return true;
+  // A winner of before, which has to be one still.
+  auto kept = bench_.build(kernel_.name.key, incumbentChoices_, why);
+  Verdict verdict;
+  if (kept)
+    verdict = challenge(bench_, *kept, *estimated_);
+  if (!kept || !verdict.failure.empty()) {
+    incumbentChoices_ = kernel_.estimated;
+    return true;
+  }
+  incumbent_ = kept;
+  before_ = medianOf(verdict.other);
+  best_ = medianOf(verdict.challenger);
+  return true;
+}
+
+size_t KernelTuner::step(size_t most) {
+  if (!start())
+    return 0;
+  std::vector<Entry> entries;
+  for (Configuration &configuration : search_->propose(std::min(most, settings_.batch))) {
+    Entry entry;
+    entry.choices = kernel_.space.text(configuration);
+    entry.configuration = std::move(configuration);
+    std::string why;
+    entry.candidate = bench_.build(kernel_.name.key, entry.choices, why);
+    if (!entry.candidate)
+      entry.last = {"not built", 0, why};
+    entries.push_back(std::move(entry));
+  }
+  measure(entries);
+  Entry *fastest = nullptr;
+  std::vector<Observation> news;
+  for (Entry &entry : entries) {
+    bool isTimed = entry.candidate && entry.last.isTimed() && !entry.ratios.empty();
+    news.push_back({entry.configuration, isTimed ? medianOf(entry.ratios) * best_ : kFailed});
+    record(entry);
+    ++trials_;
+    failures_ += !isTimed;
+    if (isTimed && (!fastest || medianOf(entry.ratios) < medianOf(fastest->ratios)))
+      fastest = &entry;
+  }
+  search_->observe(news);
+  observed_.insert(observed_.end(), news.begin(), news.end());
+  constexpr double kWorthIt = 0.99;
+  if (fastest && medianOf(fastest->ratios) < kWorthIt)
+    challengeBy(*fastest);
+  for (const Entry &entry : entries) {
+    curve_.push_back(best_);
+    if (entry.candidate && entry.candidate != incumbent_)
+      bench_.drop(*entry.candidate);
+  }
+  return entries.size();
+}
+
+void KernelTuner::measure(std::vector<Entry> &entries) {
+  for (int turn = 0; turn < settings_.turns; ++turn) {
+    RunOutcome beside = bench_.run(*incumbent_);
+    if (!beside.isTimed())
+      continue; // the machine, not the candidates
+    for (Entry &entry : entries) {
+      bool isHopeless = !entry.ratios.empty() && medianOf(entry.ratios) > settings_.hopeless;
+      if (!entry.candidate || isHopeless || (turn > 0 && !entry.last.isTimed()))
+        continue;
+      entry.last = bench_.run(*entry.candidate);
+      if (!entry.last.isTimed())
+        continue;
+      entry.seconds.push_back(entry.last.seconds);
+      entry.ratios.push_back(entry.last.seconds / beside.seconds);
+    }
+  }
+}
+
+void KernelTuner::challengeBy(Entry &entry) {
+  Verdict verdict = challenge(bench_, *entry.candidate, *incumbent_);
+  if (!verdict.isFaster())
+    return;
+  // What is promised is against the estimates' point, whoever was beaten on the way.
+  Verdict all =
+      incumbent_ == estimated_ ? verdict : challenge(bench_, *entry.candidate, *estimated_);
+  if (!all.isFaster())
+    return;
+  if (incumbent_ != estimated_)
+    bench_.drop(*incumbent_);
+  incumbent_ = entry.candidate;
+  incumbentChoices_ = entry.choices;
+  best_ = medianOf(all.challenger);
+  before_ = medianOf(all.other);
+  database_.setWinner(kernel_.name, {entry.choices, best_, before_, all.confidence,
+                                     settings_.compiler, int64_t(std::time(nullptr))});
+}
+
+void KernelTuner::record(const Entry &entry) {
+  Trial trial;
+  trial.choices = entry.choices;
+  trial.outcome = entry.last.outcome.empty() ? "not run" : entry.last.outcome;
+  trial.why = entry.last.why;
+  trial.search = settings_.search;
+  trial.compiler = settings_.compiler;
+  trial.at = int64_t(std::time(nullptr));
+  trial.seconds = entry.seconds;
+  if (trial.outcome != "not run")
+    database_.add(kernel_.name, trial);
+}
+
+std::vector<std::pair<std::string, double>> KernelTuner::importances() const {
+  std::vector<std::pair<std::string, double>> all;
+  std::vector<double> shares = model_->importances();
+  for (size_t i = 0; i < std::min(shares.size(), kernel_.space.dimensions().size()); ++i)
+    all.emplace_back(kernel_.space.dimensions()[i].name, shares[i]);
+  return all;
+}
+
+std::vector<KernelTuner::Predicted> KernelTuner::predictions() const {
+  std::vector<Predicted> all;
+  if (!model_->isFitted())
+    return all;
+  std::vector<Features> rows;
+  for (const Observation &each : observed_)
+    rows.push_back(kernel_.space.knobs(each.configuration));
+  std::vector<Prediction> predicted = model_->predict(rows);
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (std::isfinite(observed_[i].seconds))
+      all.push_back({predicted[i].score, observed_[i].seconds});
+  return all;
+}
+
+} // namespace tensmith::tune

@@ -1,0 +1,85 @@
+// The space of one kernel's points, as a search sees it: names, values, conditions, and the moves
+// between points.
+//
+// It is read from what the compiler tells of a kernel (ts_tuning_describe), so that nothing here
+// depends on the compiler's code. A point is a configuration: for each dimension the number of its
+// value, or kAbsent where an earlier choice has a value with which this one does not exist. Points
+// are counted and numbered as mixed radices are, the last dimension fastest.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tensmith::tune {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr int32_t kAbsent = -1;
+using Configuration = std::vector<int32_t>;
+
+/// The same numbers on every machine, for one seed.
+class Random {
+public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  /// Uniform below `most`, which is at least 1.
+  uint64_t below(uint64_t most) { return most <= 1 ? 0 : engine_() % most; }
+  double uniform() { return double(engine_() >> 11) * 0x1p-53; }
+
+private:
+  std::mt19937_64 engine_;
+};
+
+class SearchSpace {
+public:
+  struct Dimension {
+    std::string name;
+    std::vector<std::string> values; // as JSON has them
+    std::vector<double> numbers;     // of values; of a word its place
+    int32_t guard = -1;              // the earlier dimension that it depends on; -1: none
+    std::vector<int32_t> guardValues = {};
+  };
+
+  /// Of "choices" in a description: [{"choice", "values", "where": {choice: [value, ...]}}]. Throws
+  /// Failure where it is none.
+  static SearchSpace fromJson(const Json &choices, const std::string &what);
+
+  const std::vector<Dimension> &dimensions() const { return dimensions_; }
+  /// At most 2^62.
+  uint64_t size() const { return behind(0, {}); }
+  Configuration at(uint64_t number) const;
+  Configuration random(Random &random) const { return at(random.below(size())); }
+  bool contains(const Configuration &configuration) const;
+  /// Those that differ in one choice, by the next lower or higher value.
+  std::vector<Configuration> neighbours(const Configuration &configuration) const;
+  /// One choice, drawn, takes another value, drawn.
+  Configuration mutated(const Configuration &configuration, Random &random) const;
+  /// Each choice as one of the parents makes it.
+  Configuration crossover(std::span<const Configuration *const> parents, Random &random) const;
+
+  /// As a schedule file has it, sorted by name: "\"grain\":4,\"tile_rows\":6".
+  std::string text(const Configuration &configuration) const;
+  /// The other way round; choices of which it says nothing have their first values. Empty where it
+  /// says something that the space doesn't have.
+  Configuration parse(const std::string &text) const;
+
+  /// A number for each dimension, log2(1 + value), -1 where it is absent: they tell points of this
+  /// space apart, and mean nothing in another.
+  std::vector<double> knobs(const Configuration &configuration) const;
+
+private:
+  bool exists(size_t dimension, const Configuration &before) const;
+  bool guards(size_t dimension) const;
+  uint64_t behind(size_t dimension, const Configuration &before) const;
+  /// Without choices that don't exist in it, and with first values of those that do.
+  Configuration completed(Configuration configuration) const;
+
+  std::vector<Dimension> dimensions_;
+};
+
+} // namespace tensmith::tune
