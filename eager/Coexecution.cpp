@@ -171,6 +171,9 @@ Status Coexecution::end() {
     ++counts_.recorded;
     alive_.resize(segment_ + 1);
     alive_[segment_] = aliveWhenIdle();
+    for (Deed &deed : deeds_)
+      if (deed.segment < 0)
+        deed.segment = int(segment_);
     if (Status added = addPath(); !added.ok())
       refusal_ = added.message();
   }
@@ -189,7 +192,7 @@ void Coexecution::close() {
   known_.clear();
   candidates_.clear();
   coming_.clear();
-  compared_ = segment_ = segmentDeed_ = 0;
+  compared_ = segment_ = 0;
   isLaunched_ = isFollowing_ = false;
 }
 
@@ -211,6 +214,29 @@ bool Coexecution::isOnlyWay(const Segment &segment) const {
   return std::all_of(candidates_.begin(), candidates_.end(), [&](const auto &path) {
     return segment_ < path->segments.size() && path->segments[segment_].get() == &segment;
   });
+}
+
+/// The deeds of no segment yet that a storage's elements depend on. All of them where a write in
+/// place is among these, since others may read what was there before.
+std::vector<size_t> Coexecution::neededFor(const Known &known, bool isAll) const {
+  std::vector<size_t> needed, all;
+  std::set<const Storage *> storages{known.array.storage().get()};
+  for (size_t i = deeds_.size(); i-- > 0;) {
+    const Deed &deed = deeds_[i];
+    if (deed.segment >= 0 || deed.kind == Deed::Kind::View)
+      continue;
+    all.push_back(i);
+    bool isNeeded = std::any_of(deed.results.begin(), deed.results.end(), [&](const Array &result) {
+      return storages.contains(result.storage().get());
+    });
+    if (!isNeeded)
+      continue;
+    isAll = isAll || deed.kind == Deed::Kind::Write;
+    needed.push_back(i);
+    for (const Array &operand : deed.operands)
+      storages.insert(operand.storage().get());
+  }
+  return isAll ? all : needed;
 }
 
 /// Launches the segment as soon as that can be.
@@ -285,9 +311,10 @@ Status Coexecution::fallBack(const std::string &why) {
     waitForEngine(made);
   }
   coming_.clear();
-  for (size_t i = segmentDeed_; i < deeds_.size(); ++i)
-    if (Status status = redo(deeds_[i]); !status.ok())
-      return status;
+  for (const Deed &deed : deeds_)
+    if (deed.segment < 0)
+      if (Status status = redo(deed); !status.ok())
+        return status;
   return {};
 }
 
@@ -437,18 +464,24 @@ Status Coexecution::read(const Array &array, bool toWrite) {
   deed.operands.push_back(known->array);
   if (Status status = keep(std::move(deed)); !status.ok())
     return status;
-  Deed read = std::move(deeds_.back()); // is of no segment
-  deeds_.pop_back();
+  std::vector<size_t> needed = neededFor(*find(array), toWrite);
+  std::set<int> made;
+  for (size_t i : needed)
+    for (const Array &result : deeds_[i].results)
+      made.insert(find(result)->number);
+  for (Known &each : known_)
+    if (each.isComing && each.isMade && each.madeBy == segment_ && !made.contains(each.number))
+      each.madeBy = segment_ + 1;
   if (isFollowing_)
     if (Status status = finishSegment(); !status.ok())
       return status;
   alive_.resize(segment_ + 1);
   alive_[segment_] = isFollowing_ ? segmentUnderWay()->wanted : aliveWhenIdle();
-  deeds_.push_back(std::move(read));
-  for (Known &each : known_)
-    each.isComing = false;
+  for (size_t i : needed)
+    deeds_[i].segment = int(segment_);
+  for (int number : made)
+    known_[size_t(number)].isComing = false;
   ++segment_;
-  segmentDeed_ = deeds_.size();
   isLaunched_ = false;
   coming_.clear();
   return advance();

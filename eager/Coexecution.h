@@ -2,8 +2,9 @@
 // graph of steps like it, at the same time.
 //
 // The first steps are recorded: they run eagerly, and each deed (an operator, a write in place, a
-// read by Python) is kept in order. A step's deeds are a path. Reads cut it into segments, each of
-// which becomes one compiled program (by a tape, as everything that is recorded does).
+// read by Python) is kept in order. A step's deeds are a path. A read ends a segment: what it depends
+// on becomes one compiled program (by a tape, as everything that is recorded does), and all else waits
+// for the next one. So a check of labels does not split a model.
 //
 // A later step is followed. Its deeds are not done but compared with the known paths, and Python
 // gets tensors whose elements are to come. A segment is launched, by the engine, as soon as what it
@@ -42,10 +43,11 @@ struct Deed {
   std::vector<Array> operands = {}, results = {};
   ViewStep view = {};         // View: results[0] is one of operands[0]
   std::string signature = {}; // empty: is not compared
+  int segment = -1;           // -1: of none yet
   std::string place = {};
 };
 
-/// The deeds between two reads, as one program.
+/// What a read depends on, or all deeds that are left, as one program.
 struct Segment {
   /// A storage by its number in the step; `geometry`: as the program has it.
   struct Value {
@@ -53,7 +55,7 @@ struct Segment {
     Geometry geometry;
     bool isMade; // by a deed of this segment, so that it can be written before Python gets there
   };
-  size_t begin = 0, end = 0; // deeds that are compared
+  size_t begin = 0, end = 0; // deeds that are compared, and were met while it was under way
   std::string text;
   std::vector<Value> inputs, outputs;
   std::vector<Array> constants; // inputs that are always the same: those whose storage is -1
@@ -128,8 +130,8 @@ private:
     Array array;           // as it was met
     size_t metAt;          // by which of the deeds that are compared
     bool isMade = false;   // by a deed of the step
-    bool isComing = false; // a deed of the segment under way makes or writes it
-    size_t madeBy = 0;     // the segment
+    bool isComing = false; // a deed that is of no segment yet makes or writes it
+    size_t madeBy = 0;     // the segment, as far as is known
   };
 
   Result<std::vector<Array>> meet(Deed deed, const std::vector<reference::ResultType> &types);
@@ -139,6 +141,7 @@ private:
   Known &meetStorage(const Array &array);
   bool follows(const std::string &signature);
   Segment *segmentUnderWay() const;
+  std::vector<size_t> neededFor(const Known &known, bool isAll) const;
   bool isOnlyWay(const Segment &segment) const;
   Status advance();
   Status launch(const Segment &segment);
@@ -151,7 +154,7 @@ private:
   // CoexecutionPaths.cpp
   Status addPath();
   std::vector<std::set<int>> wantedOf() const;
-  Status build(Segment &segment, size_t first, size_t last) const;
+  Status build(Segment &segment, int number) const;
   Status tell(Tape &tape, const Deed &deed) const;
 
   std::vector<std::shared_ptr<Path>> paths_;
@@ -168,7 +171,7 @@ private:
   std::vector<Known> known_;
   size_t compared_ = 0;                           // deeds that had a signature
   std::vector<std::shared_ptr<Path>> candidates_; // that the step may be on
-  size_t segment_ = 0, segmentDeed_ = 0;          // which is under way, and its first deed
+  size_t segment_ = 0;                            // which is under way
   bool isLaunched_ = false;
   std::map<int, Array> coming_; // outputs of what was launched, by storage
 };

@@ -1,5 +1,5 @@
-// A recorded step as a path: its segments are the pieces between reads, each the program of a tape
-// that is told the segment's deeds. What the tape reads from outside are the segment's inputs.
+// A recorded step as a path: each of its segments is the program of a tape that is told the segment's
+// deeds. What the tape reads from outside are the segment's inputs.
 //
 // Paths that are the same to the end of a segment share it, with the outputs of them all: until
 // there, nobody needs to know which of them a step is on.
@@ -51,14 +51,12 @@ Status Coexecution::tell(Tape &tape, const Deed &deed) const {
   return {};
 }
 
-/// The program of the deeds from `first` to before `last`, with what is wanted and what they write
-/// outside as its outputs.
-Status Coexecution::build(Segment &segment, size_t first, size_t last) const {
+/// The program of a segment's deeds, with what is wanted and what they write outside as its outputs.
+Status Coexecution::build(Segment &segment, int number) const {
   auto tape = std::make_shared<Tape>(/*isStrict=*/false, /*isWhole=*/true);
   std::set<int> written;
-  for (size_t i = 0; i < last; ++i) {
-    const Deed &deed = deeds_[i];
-    if (i < first && deed.kind != Deed::Kind::View)
+  for (const Deed &deed : deeds_) {
+    if (deed.segment != number && deed.kind != Deed::Kind::View)
       continue;
     if (Status status = tell(*tape, deed); !status.ok())
       return status;
@@ -84,7 +82,7 @@ Status Coexecution::build(Segment &segment, size_t first, size_t last) const {
   }
   for (int storage : written) {
     const Known &known = known_[size_t(storage)];
-    bool isOfOthers = !known.isMade || known.metAt < segment.begin;
+    bool isOfOthers = !known.isMade || known.madeBy != size_t(number);
     if (auto base = tape->baseOf(known.array); base && isOfOthers)
       give(storage, base->first, base->second, false);
   }
@@ -111,7 +109,6 @@ Status Coexecution::build(Segment &segment, size_t first, size_t last) const {
 std::vector<std::set<int>> Coexecution::wantedOf() const {
   std::vector<std::set<int>> wanted = alive_;
   wanted.resize(segment_ + 1);
-  size_t segment = 0;
   for (const Deed &deed : deeds_) {
     bool isRead = deed.kind == Deed::Kind::Read;
     for (const auto *list : {&deed.operands, &deed.results})
@@ -120,37 +117,33 @@ std::vector<std::set<int>> Coexecution::wantedOf() const {
         if (found == numbers_.end() || deed.kind == Deed::Kind::View)
           continue;
         const Known &known = known_[size_t(found->second)];
-        if (known.isMade && (known.madeBy < segment || isRead))
+        if (known.isMade && (isRead || known.madeBy != size_t(deed.segment)))
           wanted[known.madeBy].insert(known.number);
       }
-    segment += isRead;
   }
   return wanted;
 }
 
 Status Coexecution::addPath() {
   auto path = std::make_shared<Path>();
-  std::vector<std::pair<size_t, size_t>> ranges; // of deeds
-  size_t first = 0, begin = 0;
-  auto close = [&](size_t last) {
+  size_t begin = 0;
+  auto close = [&] {
     auto segment = std::make_shared<Segment>();
     segment->begin = begin;
     segment->end = path->signatures.size();
     path->segments.push_back(std::move(segment));
-    ranges.push_back({first, last});
   };
-  for (size_t i = 0; i < deeds_.size(); ++i) {
-    if (deeds_[i].kind == Deed::Kind::Read) {
-      close(i);
-      first = i + 1;
+  for (const Deed &deed : deeds_) {
+    if (deed.kind == Deed::Kind::Read) {
+      close();
       begin = path->signatures.size() + 1;
     }
-    if (deeds_[i].kind == Deed::Kind::View)
+    if (deed.kind == Deed::Kind::View)
       continue;
-    path->signatures.push_back(deeds_[i].signature);
-    path->places.push_back(deeds_[i].place);
+    path->signatures.push_back(deed.signature);
+    path->places.push_back(deed.place);
   }
-  close(deeds_.size());
+  close();
   std::vector<std::set<int>> wanted = wantedOf();
   for (size_t i = 0; i < path->segments.size(); ++i) {
     std::shared_ptr<Segment> &segment = path->segments[i];
@@ -165,7 +158,7 @@ Status Coexecution::addPath() {
     segment->wanted.insert(wanted[i].begin(), wanted[i].end());
     if (segment->wanted.size() == before && !segment->text.empty())
       continue;
-    if (Status status = build(*segment, ranges[i].first, ranges[i].second); !status.ok())
+    if (Status status = build(*segment, int(i)); !status.ok())
       return status;
   }
   bool isKnown = std::any_of(paths_.begin(), paths_.end(), [&](const auto &other) {
