@@ -112,8 +112,12 @@ Tensor permuted(const Tensor &tensor, const std::vector<int64_t> &axes) {
 }
 
 Tensor filled(const Shape &shape, nb::handle value, const ElementKind &kind) {
-  Array result = take(Array::allocate(kind.type, shape));
-  check(eager::assign(result, arrayOfList(value, kind.type)));
+  Array result = take(Array::allocate(kind.type, shape)), number = arrayOfList(value, kind.type);
+  // There at once, whatever the engine does: tapes take some numbers as a part of the structure.
+  if (shape.empty() && number.shape().empty())
+    check(eager::copyElements(result, number));
+  else
+    check(eager::assign(result, number));
   return {result};
 }
 

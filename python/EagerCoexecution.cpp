@@ -35,8 +35,9 @@ void bindCoexecution(nb::module_ &m) {
              for (const auto &path : coexecution.paths()) {
                nb::list segments;
                for (const auto &segment : path->segments)
-                 segments.append(nb::make_tuple(segment->end - segment->begin,
-                                                segment->inputs.size(), segment->outputs.size()));
+                 segments.append(nb::make_tuple(
+                     segment->inputs.size(), segment->outputs.size(),
+                     segment->end < path->places.size() ? path->places[segment->end] : ""));
                result.append(nb::make_tuple(path->runs, segments));
              }
              return result;

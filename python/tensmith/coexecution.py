@@ -69,8 +69,8 @@ class Coexecuted:
         """The known ways with their graphs, and where steps have left them."""
         lines = [f"{self.__name__}: " + ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.statistics().items())]
         for number, (runs, segments) in enumerate(self._steps.paths()):
-            graphs = "; ".join(f"{deeds} operations, {inputs} inputs, {outputs} outputs" for deeds, inputs, outputs in segments)
-            lines.append(f"way {number}: {runs} runs; {graphs}")
+            lines.append(f"way {number}: {runs} runs")
+            lines += [f"  a graph of {inputs} inputs and {outputs} outputs" + (f", for what {place} reads" if place else "") for inputs, outputs, place in segments if outputs]
         lines += [f"left at {each}" for each in self._steps.departures()]
         if self._refusal:
             lines.append(f"runs as it is, since its graph can't be compiled: {self._refusal}")
