@@ -96,29 +96,32 @@ Coexecution::Known &Coexecution::meetStorage(const Array &array) {
   return known_.back();
 }
 
-/// What a deed holds of an operand, whose part of the signature is appended. Numbers that are part
-/// of a graph's structure, and memory that others write whenever they like, are taken as they are.
-Result<Array> Coexecution::operandOf(const Array &array, std::string &signature) {
+/// Makes of an operand what a deed holds of it, and appends its part of the signature. Numbers that
+/// are part of a graph's structure, and memory that others write whenever they like, are taken as
+/// they are.
+Status Coexecution::takeOperand(Array &array, std::string &signature) {
   if (Coexecution *other = array.storage()->step; other && other != this)
     if (Status status = other->read(array); !status.ok())
       return status;
-  if (!find(array)) {
-    if (std::optional<std::string> constant = Tape::constantText(array)) {
-      signature += "c" + *constant + ";";
-      append(signature, int64_t(array.type()));
-      return numberOf(array);
-    }
+  std::optional<std::string> constant;
+  if (array.rank() == 0 && !find(array))
+    constant = Tape::constantText(array);
+  bool isShared = array.storage()->isShared();
+  if (constant || isShared) {
+    Result<Array> copy = constant ? numberOf(array) : snapshotOf(array);
+    if (!copy.ok())
+      return copy.status();
+    array = std::move(*copy);
   }
-  Result<Array> met = array;
-  if (array.storage()->isShared()) {
-    met = snapshotOf(array);
-    if (!met.ok())
-      return met;
+  if (constant) {
+    signature += "c" + *constant + ";";
+    append(signature, int64_t(array.type()));
+    return {};
   }
-  signature += array.storage()->isShared() ? "s" : array.storage()->leaf ? "l" : "o";
-  append(signature, int64_t(meetStorage(*met).number));
-  append(signature, *met);
-  return met;
+  signature += isShared ? 's' : array.storage()->leaf ? 'l' : 'o';
+  append(signature, int64_t(meetStorage(array).number));
+  append(signature, array);
+  return {};
 }
 
 /// What was made in the segment under way and is held by others than the step. Nothing of it may be
@@ -356,12 +359,9 @@ Status Coexecution::keep(Deed deed) {
 /// A deed that makes its results. `types`: with shapes.
 Result<std::vector<Array>> Coexecution::meet(Deed deed,
                                              const std::vector<reference::ResultType> &types) {
-  for (Array &operand : deed.operands) {
-    Result<Array> met = operandOf(operand, deed.signature);
-    if (!met.ok())
-      return met.status();
-    operand = std::move(*met);
-  }
+  for (Array &operand : deed.operands)
+    if (Status status = takeOperand(operand, deed.signature); !status.ok())
+      return status;
   if (Status status = keep(std::move(deed)); !status.ok())
     return status;
   std::vector<Array> results;
@@ -427,12 +427,12 @@ Result<bool> Coexecution::write(const Array &to, const Array &from) {
   }
   Deed deed{Deed::Kind::Write};
   deed.signature = "w";
-  Result<Array> met = operandOf(from, deed.signature);
-  if (!met.ok())
-    return met.status();
+  Array operand = from;
+  if (Status status = takeOperand(operand, deed.signature); !status.ok())
+    return status;
   append(deed.signature, int64_t(meetStorage(to).number));
   append(deed.signature, to);
-  deed.operands.push_back(std::move(*met));
+  deed.operands.push_back(std::move(operand));
   if (Status status = keep(std::move(deed)); !status.ok())
     return status;
   deeds_.back().results.push_back(to);
@@ -443,7 +443,9 @@ Result<bool> Coexecution::write(const Array &to, const Array &from) {
 }
 
 void Coexecution::view(const Array &of, const Array &view, const ViewStep &step) {
-  if (isComplex(of.type()))
+  bool isSame = view.offset() == of.offset() && view.shape() == of.shape() &&
+                view.strides() == of.strides();
+  if (isSame || isComplex(of.type()))
     return;
   Deed deed{Deed::Kind::View};
   deed.view = step;

@@ -136,7 +136,7 @@ private:
 
   Result<std::vector<Array>> meet(Deed deed, const std::vector<reference::ResultType> &types);
   Status keep(Deed deed);
-  Result<Array> operandOf(const Array &array, std::string &signature);
+  Status takeOperand(Array &array, std::string &signature);
   Known *find(const Array &array);
   Known &meetStorage(const Array &array);
   bool follows(const std::string &signature);
