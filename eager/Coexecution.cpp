@@ -443,8 +443,8 @@ Result<bool> Coexecution::write(const Array &to, const Array &from) {
 }
 
 void Coexecution::view(const Array &of, const Array &view, const ViewStep &step) {
-  bool isSame = view.offset() == of.offset() && view.shape() == of.shape() &&
-                view.strides() == of.strides();
+  bool isSame =
+      view.offset() == of.offset() && view.shape() == of.shape() && view.strides() == of.strides();
   if (isSame || isComplex(of.type()))
     return;
   Deed deed{Deed::Kind::View};

@@ -2,9 +2,9 @@
 // graph of steps like it, at the same time.
 //
 // The first steps are recorded: they run eagerly, and each deed (an operator, a write in place, a
-// read by Python) is kept in order. A step's deeds are a path. A read ends a segment: what it depends
-// on becomes one compiled program (by a tape, as everything that is recorded does), and all else waits
-// for the next one. So a check of labels does not split a model.
+// read by Python) is kept in order. A step's deeds are a path. A read ends a segment: what it
+// depends on becomes one compiled program (by a tape, as everything that is recorded does), and all
+// else waits for the next one. So a check of labels does not split a model.
 //
 // A later step is followed. Its deeds are not done but compared with the known paths, and Python
 // gets tensors whose elements are to come. A segment is launched, by the engine, as soon as what it

@@ -1,5 +1,5 @@
-// A recorded step as a path: each of its segments is the program of a tape that is told the segment's
-// deeds. What the tape reads from outside are the segment's inputs.
+// A recorded step as a path: each of its segments is the program of a tape that is told the
+// segment's deeds. What the tape reads from outside are the segment's inputs.
 //
 // Paths that are the same to the end of a segment share it, with the outputs of them all: until
 // there, nobody needs to know which of them a step is on.
@@ -51,7 +51,8 @@ Status Coexecution::tell(Tape &tape, const Deed &deed) const {
   return {};
 }
 
-/// The program of a segment's deeds, with what is wanted and what they write outside as its outputs.
+/// The program of a segment's deeds, with what is wanted and what they write outside as its
+/// outputs.
 Status Coexecution::build(Segment &segment, int number) const {
   auto tape = std::make_shared<Tape>(/*isStrict=*/false, /*isWhole=*/true);
   std::set<int> written;
