@@ -5,6 +5,7 @@
 
 The programs are those of tests/eager/coexecuted.py, larger, and two of bench/functions. Ways take turns within rounds; figures are milliseconds
 a step by the clock, and in CPU time of the process, the least and the median over the rounds, and the median of the ratios within rounds.
+Clocks say something only where the machine has nothing else to do (`load_average`); CPU times say what co-execution itself costs and saves.
 `overlap`: a step whose graph and whose own work in Python take about `--work` milliseconds each; `lazy` is the same with an engine that does each task where it is
 pushed, so that nothing overlaps.
 """
@@ -120,8 +121,9 @@ def measured(make, rounds, count, ways):
     result = {}
     for way, each in times.items():
         clock, cpu = zip(*each)
+        ratios, cpu_ratios = zip(*((a / b, c / d) for (a, c), (b, d) in zip(each, times["coexecuted"])))
         result[way] = {"least_ms": round(min(clock), 3), "median_ms": round(statistics.median(clock), 3), "least_cpu_ms": round(min(cpu), 3),
-                       "ratio_to_coexecuted": round(statistics.median(a / b for (a, _), (b, _) in zip(each, times["coexecuted"])), 3)}  # fmt: skip
+                       "ratio_to_coexecuted": round(statistics.median(ratios), 3), "cpu_ratio_to_coexecuted": round(statistics.median(cpu_ratios), 3)}  # fmt: skip
     return {**result, "statistics": made["coexecuted"][0].statistics()}
 
 
