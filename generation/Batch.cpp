@@ -89,6 +89,12 @@ bool Batch::cancel(uint64_t number) {
   return false;
 }
 
+void Batch::cancelAll() {
+  for (Sequences *list : {&running_, &waiting_})
+    while (!list->empty())
+      finish(*list, list->begin(), BatchEnd::Cancelled);
+}
+
 void Batch::finish(Sequences &of, Sequences::iterator sequence, BatchEnd end) {
   pool_.release(sequence->cache);
   Sequences done;

@@ -63,6 +63,7 @@ public:
   uint64_t add(BatchRequest request);
   /// Its pages are free at once, and `end` has been called; false where it is no more.
   bool cancel(uint64_t number);
+  void cancelAll();
   /// False where there was nothing to compute.
   bool step();
   BatchCounts counts() const;

@@ -87,6 +87,15 @@ const LanguageModel::Part &LanguageModel::part(DecoderForm form, int64_t positio
   return part;
 }
 
+std::vector<Token> LanguageModel::encode(std::string_view text, bool control, bool begins) const {
+  // Twice: what parts names is none of the text.
+  auto most = 2 * double(context_ + 1) * double(tokenizer_.longest() + 1);
+  if (double(text.size()) > most)
+    failUsage(fmt::format("a text of {} bytes is longer than the context of {} tokens", text.size(),
+                          context_));
+  return tokenizer_.encode(text, control, begins);
+}
+
 void LanguageModel::check(std::span<const Token> tokens) const {
   for (Token token : tokens)
     if (token < 0 || token >= architecture_.vocabulary)

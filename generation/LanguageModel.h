@@ -49,6 +49,9 @@ public:
   };
   /// Compiled when it is first asked for; by any thread. `positions`: of a page, of paged forms.
   const Part &part(DecoderForm form, int64_t positions = 0) const;
+  /// As Tokenizer's. Throws Failure, before it does much, where the text can't be within the
+  /// context.
+  std::vector<Token> encode(std::string_view text, bool control, bool begins) const;
   /// Throws Failure where a token is none of the vocabulary.
   void check(std::span<const Token> tokens) const;
 

@@ -194,10 +194,48 @@ Tokenizer Tokenizer::of(const GgufFile &file) {
 }
 
 void Tokenizer::addControl() {
-  for (size_t i = 0; i < texts_.size(); ++i)
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    longest_ = std::max(longest_, texts_[i].size());
+    if (kinds_[i] == Control)
+      controls_.push_back(Token(i));
     if ((kinds_[i] == Control || kinds_[i] == Users) && !texts_[i].empty())
-      special_.push_back(Token(i));
-  std::ranges::stable_sort(special_, std::greater<>(), [&](Token t) { return text(t).size(); });
+      specialSizes_[uint8_t(texts_[i][0])].insert(texts_[i].size());
+  }
+}
+
+/// The token of such a kind whose name stands at the text's beginning, the longest; -1: none.
+Token Tokenizer::specialAt(std::string_view text, bool users, bool control) const {
+  for (size_t size : specialSizes_[uint8_t(text[0])]) {
+    auto found =
+        size <= text.size() ? tokens_.find(std::string(text.substr(0, size))) : tokens_.end();
+    if (found == tokens_.end())
+      continue;
+    uint8_t kind = kinds_[size_t(found->second)];
+    if ((kind == Control && control) || (kind == Users && users))
+      return found->second;
+  }
+  return -1;
+}
+
+/// Whether a control token's name begins there, be it that what follows the text ends it.
+bool Tokenizer::mayBeControl(std::string_view rest) const {
+  if (specialAt(rest, /*users=*/false, /*control=*/true) >= 0)
+    return true;
+  const auto &sizes = specialSizes_[uint8_t(rest[0])];
+  return !sizes.empty() && rest.size() < *sizes.begin() &&
+         std::ranges::any_of(controls_, [&](Token t) { return text(t).starts_with(rest); });
+}
+
+std::string Tokenizer::parted(std::string_view given) const {
+  std::string text = replaced(given, kPart, ""), result;
+  for (std::string_view rest = text; !rest.empty();) {
+    size_t length = std::min(characterLength(rest[0]), rest.size());
+    result += rest.substr(0, length);
+    if (mayBeControl(rest))
+      result += kPart;
+    rest.remove_prefix(length);
+  }
+  return result;
 }
 
 bool Tokenizer::ends(Token token) const { return std::ranges::find(ends_, token) != ends_.end(); }
@@ -209,17 +247,12 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool control, bool b
   bool isFirst = true;
   while (!text.empty()) {
     // The next token that is found as such.
-    size_t place = text.size();
+    size_t place = 0;
     Token found = -1;
-    for (Token token : special_) {
-      if (kinds_[size_t(token)] == Control && !control)
-        continue;
-      size_t at = text.substr(0, std::min(text.size(), place + this->text(token).size()))
-                      .find(this->text(token));
-      if (at < place)
-        place = at, found = token;
-    }
-    encodeText(text.substr(0, place), isFirst, result);
+    while (place < text.size() && (found = specialAt(text.substr(place), true, control)) < 0)
+      ++place;
+    std::string_view plain = text.substr(0, place);
+    encodeText(control ? replaced(plain, kPart, "") : std::string(plain), isFirst, result);
     isFirst = false;
     if (found < 0)
       break;

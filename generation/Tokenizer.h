@@ -9,8 +9,11 @@
 
 #include "files/Gguf.h"
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,6 +22,9 @@
 namespace tensmith::generation {
 
 using Token = int32_t;
+
+/// U+FDD0, which is no character and means what a program wants: here, that a name is none.
+inline constexpr std::string_view kPart = "\xef\xb7\x90";
 
 /// How a text is cut into words, in which alone pairs are merged.
 struct WordPattern {
@@ -38,22 +44,31 @@ public:
   /// Throws Failure where the file has no tokenizer, or one that is not known.
   static Tokenizer of(const GgufFile &file);
 
-  /// `control`: tokens that are no text are found by their names. With the beginning's token where
-  /// the model has one, if `begins`.
+  /// `control`: tokens that are no text are found by their names, unless those are parted. With the
+  /// beginning's token where the model has one, if `begins`.
   std::vector<Token> encode(std::string_view text, bool control, bool begins) const;
   /// The bytes that a token stands for; none of control tokens. They may end in the middle of a
   /// character.
   std::string bytesOf(Token token) const;
   std::string decode(const std::vector<Token> &tokens) const;
 
+  /// The text with a part mark within each name of a control token, which `encode` takes for text
+  /// then. Marks that were there are gone.
+  std::string parted(std::string_view text) const;
+
   size_t size() const { return texts_.size(); }
   bool ends(Token token) const;
   Token beginning() const { return beginning_; } // -1: none
+  Token ending() const { return ends_.empty() ? -1 : ends_[0]; }
+  /// Bytes of a text that one token stands for, at most.
+  size_t longest() const { return longest_; }
   /// What the model's text of it is: "<|im_end|>".
   const std::string &text(Token token) const { return texts_[size_t(token)]; }
 
 private:
   void addControl();
+  Token specialAt(std::string_view text, bool users, bool control) const;
+  bool mayBeControl(std::string_view rest) const;
   void encodeText(std::string_view text, bool isFirst, std::vector<Token> &to) const;
   void encodeByRank(std::string_view word, std::vector<Token> &to) const;
   void encodeByScore(std::string_view text, std::vector<Token> &to) const;
@@ -66,8 +81,11 @@ private:
   std::vector<uint8_t> kinds_;
   std::unordered_map<std::string, Token> tokens_;
   std::unordered_map<std::string, int> ranks_; // of pairs, joined by a space
-  std::vector<Token> special_;                 // control and the user's, the longest first
-  std::vector<Token> bytes_;                   // of SentencePiece: of each byte, -1: none
+  /// Of control tokens and the user's, by their first byte: how long their names are.
+  std::array<std::set<size_t, std::greater<>>, 256> specialSizes_;
+  std::vector<Token> controls_;
+  size_t longest_ = 0;
+  std::vector<Token> bytes_; // of SentencePiece: of each byte, -1: none
   Token beginning_ = -1, unknown_ = -1;
   std::vector<Token> ends_;
 };

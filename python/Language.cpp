@@ -2,6 +2,7 @@
 // of.
 #include "files/Failure.h"
 #include "generation/Batch.h"
+#include "generation/chat/Chat.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -118,6 +119,11 @@ NB_MODULE(_language, m) {
   nb::class_<LanguageModel>(m, "LanguageModel")
       .def("encode", [](const LanguageModel &model, const std::string &text, bool control,
                         bool begins) { return model.tokenizer().encode(text, control, begins); })
+      .def("chat",
+           [](const std::shared_ptr<LanguageModel> &model, const std::string &messages,
+              const std::string &variables, const std::string &source) {
+             return Chat(model, source).tokens(boundedJson(messages), boundedJson(variables));
+           })
       .def("decode",
            [](const LanguageModel &model, const std::vector<Token> &tokens) {
              return asBytes(model.tokenizer().decode(tokens));

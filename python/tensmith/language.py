@@ -5,6 +5,7 @@
     print(model.generate("Once upon a time", tokens=100))
     for piece in model.stream("Once upon a time"):
         print(piece, end="", flush=True)
+    print(model.generate(model.chat([{"role": "user", "content": "Why is the sky blue?"}])))
 
 The file is mapped, and its weights are multiplied in the blocks that they are stored in.
 """
@@ -12,8 +13,9 @@ The file is mapped, and its weights are multiplied in the blocks that they are s
 from __future__ import annotations
 
 import codecs
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy
 
@@ -44,6 +46,13 @@ class Model:
         """The text's tokens. `control`: names of control tokens in it ("<|im_end|>") are those tokens; `begins`: with the token
         that the model begins texts with."""
         return self._handle.encode(text, control, begins)
+
+    def chat(self, messages: Sequence[Mapping], *, template: str | None = None, reply: bool = True, **variables) -> list[int]:
+        """The tokens of a chat, by the template of the model's file or another, as Jinja's language has them. `messages`: each has a
+        `role` and a `content`; names of control tokens in them are text. `reply`: with the beginning of the answer; others are
+        variables of the template."""
+        others = {"add_generation_prompt": reply, **variables}
+        return self._handle.chat(json.dumps(list(messages)), json.dumps(others), template or "")
 
     def decode(self, tokens: Sequence[int]) -> str:
         return self._handle.decode(list(tokens)).decode("utf-8", "replace")
@@ -76,7 +85,6 @@ class Model:
     def generate(self, prompt: str | Sequence[int], **settings) -> str:
         """The continuation; settings are those of `stream`."""
         return "".join(self.stream(prompt, **settings))
-
 
     def batch(self, *, sequences: int = 8, cache_tokens: int = 0, prompt_piece: int = 256) -> Batch:
         """For several texts at a time."""

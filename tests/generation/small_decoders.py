@@ -94,6 +94,8 @@ class Decoder:
     logit_cap: float = 0.0
     base: float = 10000.0
     factors: bool = False
+    context: int = 256
+    more: dict = dataclasses.field(default_factory=dict)  # metadata beside or instead of others
     store: object = as_f32
     seed: int = 1
 
@@ -144,7 +146,7 @@ class Decoder:
             "general.architecture": f, f"{f}.block_count": self.layers, f"{f}.embedding_length": self.width,
             f"{f}.attention.head_count": self.heads, f"{f}.attention.head_count_kv": self.key_heads,
             f"{f}.attention.key_length": self.head_size, f"{f}.attention.value_length": self.head_size,
-            f"{f}.rope.dimension_count": self.rotated, f"{f}.rope.freq_base": self.base, f"{f}.context_length": 256,
+            f"{f}.rope.dimension_count": self.rotated, f"{f}.rope.freq_base": self.base, f"{f}.context_length": self.context,
             f"{f}.attention.layer_norm_rms_epsilon": 1e-6,
         }  # fmt: skip
         if self.window:
@@ -153,7 +155,7 @@ class Decoder:
             data[f"{f}.attn_logit_softcapping"] = self.score_cap
         if self.logit_cap:
             data[f"{f}.final_logit_softcapping"] = self.logit_cap
-        return {**data, **tokenizer()}
+        return {**data, **tokenizer(), **self.more}
 
     def write(self, path):
         """The file, and the weights as it has them."""

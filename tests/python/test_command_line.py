@@ -17,7 +17,7 @@ import pytest
 from test_cli import ROOT, TENSMITH, model, module, pytestmark, refused, tensmith, weights, x  # noqa: F401 (fixtures)
 
 COMMANDS = ["bench", "cache", "compare", "compile", "completions", "doctor", "export", "format", "generate", "help", "inspect", "machine",
-            "man", "quantize", "run", "train", "trees", "tune", "tuned", "version"]  # fmt: skip
+            "man", "quantize", "run", "serve", "train", "trees", "tune", "tuned", "version"]  # fmt: skip
 PAGE = ROOT / "docs/command-line.md"
 
 

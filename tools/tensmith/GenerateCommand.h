@@ -6,5 +6,6 @@
 namespace tensmith::cli {
 
 void addGenerate(CLI::App &app, Action &chosen);
+void addServe(CLI::App &app, Action &chosen);
 
 } // namespace tensmith::cli

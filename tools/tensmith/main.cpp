@@ -95,6 +95,7 @@ int main(int argc, char **argv) {
   addQuantize(app, action);
   addFormat(app, action);
   addGenerate(app, action);
+  addServe(app, action);
   addMachine(app, action);
   addCache(app, action);
   addTrain(app, action);

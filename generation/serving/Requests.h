@@ -1,0 +1,58 @@
+// What a request's JSON asks for, checked, and the JSON of its answer: the shapes are those of
+// OpenAI's interface. What is asked for and is not done here is refused, by its name; what only
+// hints, such as `user`, is not looked at.
+#pragma once
+
+#include "generation/chat/Chat.h"
+#include "generation/grammar/Grammar.h"
+
+#include <optional>
+
+namespace tensmith::generation {
+
+/// The status of a request whose client has left, which nobody reads.
+inline constexpr int kClientLeft = 499;
+
+/// What a request is answered with that can't be done.
+struct Refusal : std::runtime_error {
+  Refusal(int status, const std::string &why) : std::runtime_error(why), status(status) {}
+  int status;
+};
+
+/// Of texts: how each is continued, and how that is told.
+struct TextRequest {
+  bool isChat = false, isStreamed = false, hasUsage = false;
+  int64_t choices = 1; // of each prompt
+  GenerationSettings settings;
+  std::vector<std::string> stops;
+  std::vector<std::vector<Token>> prompts;
+  std::optional<Grammar> grammar; // that the texts follow
+  std::string id, model;
+  int64_t created = 0;
+
+  int64_t texts() const { return int64_t(prompts.size()) * choices; }
+  Json frame(bool isPiece) const;
+  Json choice(size_t index, const std::string &text, const char *reason, bool isPiece) const;
+  /// A chat's first piece, which says who speaks.
+  Json opening(size_t index) const;
+  Json usage(int64_t tokens) const;
+};
+
+/// Throw Refusal.
+Json parsed(const std::string &body);
+const Json &field(const Json &body, const char *name);
+/// All but the prompts.
+TextRequest textRequest(const Json &body, bool isChat, const LanguageModel &model);
+/// A text, tokens, or a list of either, each of at least one token and no more than the context.
+std::vector<std::vector<Token>> promptsOf(const Json &prompt, const LanguageModel &model);
+/// What a chat's template sees beside its messages.
+Json chatVariables(const Json &body);
+bool encodesBase64(const Json &body);
+
+Json modelJson(const std::string &name);
+Json embeddingJson(size_t index, const std::vector<float> &vector, bool isBase64);
+std::vector<float> unitLength(const std::vector<double> &vector);
+/// Takes the same time wherever they differ.
+bool isSame(const std::string &given, const std::string &wanted);
+
+} // namespace tensmith::generation
