@@ -6,7 +6,8 @@
 // takes its place only by a challenge (Challenge.h), and then stands in the database as the
 // kernel's winner: whatever happens to this process afterwards.
 //
-// The first batches are what other kernels' history suggests (Precedents.h).
+// The search begins near the estimates' point and at what other kernels' history suggests
+// (Precedents.h).
 #pragma once
 
 #include "tune/Bench.h"
