@@ -6,9 +6,9 @@
 // same of every kernel (the global model of Chen et al., 2018, section 4): of points that are drawn
 // it says which are worth a first trial.
 //
-// Neither is believed beyond that: they fill half of the first batch, and all of the second one only
-// where the first showed that the model puts this kernel's points in order. Then the search's own
-// model takes over. So a history that misleads costs at most half a batch.
+// Neither is believed beyond that: they fill half of the first batch, and all of the second one
+// only where the first showed that the model puts this kernel's points in order. Then the search's
+// own model takes over. So a history that misleads costs at most half a batch.
 #pragma once
 
 #include "tune/Bench.h"
