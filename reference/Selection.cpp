@@ -83,8 +83,8 @@ Outcome evaluateCompress(const Invocation &invocation) {
     if (isNonZero(condition, i))
       chosen.push_back(i);
   if (!chosen.empty() && chosen.back() >= size)
-    workspace.reject("condition", "chooses " + std::to_string(chosen.back()) + " of " +
-                                      std::to_string(size) + " slices");
+    workspace.reject("condition", "is true at " + std::to_string(chosen.back()) +
+                                      ", but there are " + std::to_string(size) + " slices");
   HostTensor y = workspace.ok() ? chosenSlices(workspace, x, axis, chosen) : HostTensor();
   return workspace.finish(std::move(y));
 }

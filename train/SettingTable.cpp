@@ -134,13 +134,14 @@ const std::vector<Setting> &table() {
        "optimiser",
        &S::optimiser,
        "NAME",
-       "sgd, momentum, nesterov, adam (default), adamw, rmsprop, adagrad, lamb, rescaled, or a "
-       "program of the language (.tsm)",
+       "sgd, momentum, nesterov, adam (default), adamw, rmsprop, adagrad, lamb, rescaled, "
+       "rescaled_rms, or a program of the language (.tsm)",
        kMayNot,
        0,
        0,
        false,
-       {"sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad", "lamb", "rescaled"}},
+       {"sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "adagrad", "lamb", "rescaled",
+        "rescaled_rms"}},
       {"optimiser", "learning_rate", "learning-rate", &S::learningRate, "X", "Default 0.001",
        kMayNot, 0, 1e6},
       {"optimiser", "weight_decay", "weight-decay", &S::weightDecay, "X", "Default 0", kMayNot, 0,

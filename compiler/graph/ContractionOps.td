@@ -15,12 +15,17 @@ def Graph_MatMulOp : Graph_Op<"matmul"> {
 }
 def Graph_EinsumOp : Graph_Op<"einsum", [DeclareOpInterfaceMethods<Graph_Decomposable>]> {
   let summary = "Einstein summation; `equation` as numpy.einsum, ellipsis included";
+  let description = [{
+    Letters are dimensions; what is not in the result is summed. Without `->` the result has the letters that come once,
+    sorted. A letter's sizes are equal, or 1. A letter that comes twice in an operand is its diagonal.
+  }];
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, StrAttr:$equation);
   let results = (outs Graph_Tensor:$c);
 }
 def Graph_DetOp : Graph_Op<"det"> {
   let operations = "elements(shapes, getX()) * shapes.dims(getX().getType()).back()";
   let summary = "determinant of a stack of square matrices";
+  let description = "x is [..., n, n]; by elimination with pivots. 1 of an empty matrix.";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }

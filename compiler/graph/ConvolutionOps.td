@@ -31,6 +31,10 @@ def Graph_ConvTransposeOp : Graph_Op<"conv_transpose", [DeclareOpInterfaceMethod
 def Graph_DeformConvOp : Graph_Op<"deform_conv"> {
   let operations = "elements(shapes, getY()) * elements(shapes, getW(), 1) * 2";
   let summary = "ONNX DeformConv: convolution that samples at learned offsets, with an optional mask";
+  let description = [{
+    x [N, C, H, W], w [M, C / group, kh, kw], offset [N, offset_group * kh * kw * 2, OH, OW] of rows and columns, mask
+    [N, offset_group * kh * kw, OH, OW]. Positions between pixels are interpolated linearly, and are 0 outside.
+  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_Tensor:$offset, Graph_MaybeTensor:$bias, Graph_MaybeTensor:$mask,
                    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, DefaultValuedAttr<I64Attr, "1">:$group,
                    DefaultValuedAttr<I64Attr, "1">:$offset_group);
@@ -45,13 +49,18 @@ class Graph_PoolOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic
   let arguments = window;
   let results = (outs Graph_Tensor:$y);
 }
-def Graph_MaxPoolOp : Graph_PoolOp<"max_pool"> { let summary = "largest in each window"; }
+def Graph_MaxPoolOp : Graph_PoolOp<"max_pool"> {
+  let summary = "largest in each window";
+  let description = "Padding never is the largest. NaN is larger than anything.";
+}
 def Graph_AveragePoolOp : Graph_PoolOp<"average_pool"> {
   let summary = "mean of each window; padding counts as zeros where `count_include_pad`, not at all otherwise";
+  let description = "The divisor is the number of elements that count.";
   let arguments = !con(window, (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad));
 }
 def Graph_LpPoolOp : Graph_PoolOp<"lp_pool"> {
   let summary = "p-norm of each window";
+  let description = "(sum of |x|^p)^(1/p). Padding counts as 0.";
   let arguments = !con(window, (ins DefaultValuedAttr<I64Attr, "2">:$p));
 }
 def Graph_MaxPoolIndicesOp : Graph_Op<"max_pool_indices"> {
@@ -65,6 +74,10 @@ def Graph_MaxPoolIndicesOp : Graph_Op<"max_pool_indices"> {
 def Graph_MaxUnpoolOp : Graph_Op<"max_unpool"> {
   let operations = "elements(shapes, getX())";
   let summary = "ONNX MaxUnpool: x scattered to `indices` of zeros; `output_shape` overrides the inferred one";
+  let description = [{
+    `indices` count through the whole result, as those of `max_pool_indices` through its operand. Output size: (in - 1)
+    * stride + kernel - pads.
+  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$indices, Graph_MaybeTensor:$output_shape, DenseI64ArrayAttr:$kernel,
                    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads);
   let results = (outs Graph_Tensor:$y);
@@ -72,6 +85,10 @@ def Graph_MaxUnpoolOp : Graph_Op<"max_unpool"> {
 def Graph_Col2ImOp : Graph_Op<"col2im"> {
   let operations = "elements(shapes, getX())";
   let summary = "ONNX Col2Im: overlapping blocks summed into an image";
+  let description = [{
+    x [N, C * elements of a block, blocks]; the result is [N, C, image...]. The opposite of cutting an image into
+    blocks; where they overlap they add up.
+  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$image_shape, Graph_Tensor:$block_shape, DenseI64ArrayAttr:$dilations,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$strides);
   let results = (outs Graph_Tensor:$y);

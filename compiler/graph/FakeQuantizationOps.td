@@ -9,6 +9,10 @@ include "compiler/graph/GraphBase.td"
 // Neurons for Conditional Computation", 2013).
 def Graph_FakeQuantizeOp : Graph_Op<"fake_quantize", [DeclareOpInterfaceMethods<Graph_Decomposable>]> {
   let summary = "x rounded to codes of the type `to`, and back; with a gradient that passes straight through";
+  let description = [{
+    dequantize(quantize(x)) in x's type. `to` is an integer type of 2 to 8 bits; scale, zero point, axis and blocks as
+    quantize has them.
+  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_MaybeTensor:$zero_point, I64Attr:$axis,
                    DefaultValuedAttr<I64Attr, "0">:$block_size, TypeAttr:$to);
   let results = (outs Graph_Tensor:$y);

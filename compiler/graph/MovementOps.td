@@ -17,10 +17,12 @@ def Graph_ReshapeOp : Graph_MovementOp<"reshape", [DeclareOpInterfaceMethods<Gra
 }
 def Graph_TransposeOp : Graph_MovementOp<"transpose"> {
   let summary = "y[i_perm[0], ...] : dimension k of the result is dimension permutation[k] of x";
+  let description = "`permutation` has each dimension of x once.";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$permutation);
 }
 def Graph_BroadcastOp : Graph_MovementOp<"broadcast", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "x repeated, as NumPy does, to the result type's shape (given, not inferred)";
+  let description = "A dimension of x is that of the result or 1, counted from the last.";
   let arguments = (ins Graph_Tensor:$x);
 }
 def Graph_SliceOp : Graph_MovementOp<"slice", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
@@ -44,10 +46,12 @@ def Graph_PadOp : Graph_MovementOp<"pad"> {
 }
 def Graph_ReverseOp : Graph_MovementOp<"reverse"> {
   let summary = "x with the order along `axes` reversed";
+  let description = "`axes` are in [0, rank), each once.";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$axes);
 }
 def Graph_TriluOp : Graph_MovementOp<"trilu"> {
   let summary = "the upper (or lower) triangle of the last two dimensions, shifted by k; zero elsewhere";
+  let description = "`k` is a scalar of i64: diagonals above the main one, below where negative; 0 if absent.";
   let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$k, DefaultValuedAttr<BoolAttr, "true">:$upper);
 }
 def Graph_PackOp : Graph_MovementOp<"pack"> {
@@ -70,14 +74,23 @@ class Graph_DynamicOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemo
 }
 def Graph_DynamicReshapeOp : Graph_DynamicOp<"dynamic_reshape", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "reshape to the contents of `shape`; -1 is what remains, 0 (unless `allowzero`) the operand's dimension";
+  let description = [{
+    At most one of the sizes is -1. The numbers of elements are compared in the run where they are not known before.
+    With `allowzero` a 0 is a size of nothing.
+  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$shape, DefaultValuedAttr<BoolAttr, "false">:$allowzero);
 }
 def Graph_DynamicBroadcastOp : Graph_DynamicOp<"dynamic_broadcast", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "ONNX Expand: x broadcast together with the shape that `shape` holds";
+  let description = "A 1 in `shape` leaves a dimension as it is; `shape` may have more dimensions than x, or fewer.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$shape);
 }
 def Graph_DynamicSliceOp : Graph_DynamicOp<"dynamic_slice", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "ONNX Slice (opset 10 and later): starts, ends, axes, steps as operands, clamped to the dimensions";
+  let description = [{
+    starts, ends, axes and steps are vectors of one length, of i32 or i64. Negative starts and ends count from the end
+    of the dimension, and what lies beyond it is cut. No axes: the first ones; no steps: 1. A step of 0 is an error.
+  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$starts, Graph_Tensor:$ends, Graph_MaybeTensor:$axes, Graph_MaybeTensor:$steps);
 }
 def Graph_DynamicPadOp : Graph_DynamicOp<"dynamic_pad", [DeclareOpInterfaceMethods<Graph_Indexed>]> {
@@ -88,22 +101,32 @@ def Graph_DynamicPadOp : Graph_DynamicOp<"dynamic_pad", [DeclareOpInterfaceMetho
 }
 def Graph_DynamicTileOp : Graph_DynamicOp<"dynamic_tile"> {
   let summary = "x repeated `repeats[d]` times along dimension d";
+  let description = "`repeats` has an element >= 0 for each dimension of x.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$repeats);
 }
 def Graph_CenterCropPadOp : Graph_DynamicOp<"center_crop_pad"> {
   let summary = "ONNX CenterCropPad: x cropped or zero-padded, centred, to `shape` along `axes`";
+  let description = "Where one side gets more than the other it is the end. No `axes`: all.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$shape, OptionalAttr<DenseI64ArrayAttr>:$axes);
 }
 def Graph_ShapeOp : Graph_DynamicOp<"shape", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "dimensions start to end (exclusive) of x as a vector of i64";
+  let description = [{
+    `start` and `end` may be negative, counted from the last, and are cut to the rank. Of a sequence, it is that of its
+    elements.
+  }];
   let arguments = (ins Graph_Value:$x, DefaultValuedAttr<I64Attr, "0">:$start, OptionalAttr<I64Attr>:$end);
 }
 def Graph_SizeOp : Graph_DynamicOp<"size", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "number of elements of x as a scalar of i64";
+  let description = "1 of a scalar.";
   let arguments = (ins Graph_Tensor:$x);
 }
 def Graph_ReverseSequenceOp : Graph_DynamicOp<"reverse_sequence"> {
   let summary = "the first lengths[b] entries along `time_axis` reversed, for each b of `batch_axis`";
+  let description = [{
+    `lengths` is a vector of i64 as long as `batch_axis`, of 0 to the size of `time_axis`. The rest stays where it is.
+  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$lengths, I64Attr:$batch_axis, I64Attr:$time_axis);
 }
 #endif

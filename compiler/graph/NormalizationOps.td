@@ -7,11 +7,13 @@ class Graph_WholeOp<string mnemonic, string text> : Graph_Op<mnemonic, [DeclareO
   let summary = text;
 }
 def Graph_SoftmaxOp : Graph_WholeOp<"softmax", "exp(x - max) / sum along `axis` (>= 0)"> {
+  let description = "NaN where all are -inf. Nothing overflows: the largest is subtracted first.";
   let operations = "elements(shapes, getY()) * 5";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$axis);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_LogSoftmaxOp : Graph_WholeOp<"log_softmax", "log of softmax along `axis` (>= 0)"> {
+  let description = "x - max - log(sum of exp(x - max)).";
   let operations = "elements(shapes, getY()) * 5";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$axis);
   let results = (outs Graph_Tensor:$y);
@@ -19,38 +21,51 @@ def Graph_LogSoftmaxOp : Graph_WholeOp<"log_softmax", "log of softmax along `axi
 def Graph_HardmaxOp : Graph_Op<"hardmax"> {
   let operations = "elements(shapes, getX())";
   let summary = "1 at the first largest along `axis` (>= 0), 0 elsewhere";
+  let description = "NaN counts as the largest.";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$axis);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_LayerNormOp : Graph_WholeOp<"layer_norm",
     "(x - mean) / sqrt(variance + epsilon) over dimensions `axis` (>= 0) to the last, times scale plus bias; also the mean and 1/sqrt (ONNX LayerNormalization)"> {
+  let description = [{
+    scale and bias broadcast to x. The variance divides by the number of elements. Results: y, the mean, 1 /
+    sqrt(variance + epsilon), the latter with dimensions of 1.
+  }];
   let operations = "elements(shapes, getY()) * 7";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_MaybeTensor:$bias, I64Attr:$axis,
                    DefaultValuedAttr<F64Attr, "1e-5">:$epsilon);
   let results = (outs Graph_Tensor:$y, Graph_Tensor:$mean, Graph_Tensor:$inverse_deviation);
 }
 def Graph_RmsNormOp : Graph_WholeOp<"rms_norm", "x / sqrt(mean(x^2) + epsilon) over dimensions `axis` (>= 0) to the last, times scale"> {
+  let description = "scale broadcasts to x.";
   let operations = "elements(shapes, getY()) * 4";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, I64Attr:$axis, DefaultValuedAttr<F64Attr, "1e-5">:$epsilon);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_BatchNormOp : Graph_WholeOp<"batch_norm", "(x - mean) / sqrt(variance + epsilon) * scale + bias for each channel (dimension 1); inference form"> {
+  let description = "x [N, C, ...]; scale, bias, mean and variance [C].";
   let operations = "elements(shapes, getY()) * 2";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$bias, Graph_Tensor:$mean, Graph_Tensor:$variance,
                    DefaultValuedAttr<F64Attr, "1e-5">:$epsilon);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_InstanceNormOp : Graph_WholeOp<"instance_norm", "ONNX InstanceNormalization: mean and variance of each image and channel"> {
+  let description = "x [N, C, spatial...]; scale and bias [C].";
   let operations = "elements(shapes, getY()) * 7";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$bias, DefaultValuedAttr<F64Attr, "1e-5">:$epsilon);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_GroupNormOp : Graph_WholeOp<"group_norm", "ONNX GroupNormalization (opset 21): `groups` groups of channels; scale and bias for each channel"> {
+  let description = "x [N, C, spatial...]; scale and bias [C]; `groups` divides C.";
   let operations = "elements(shapes, getY()) * 7";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$bias, I64Attr:$groups, DefaultValuedAttr<F64Attr, "1e-5">:$epsilon);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_LrnOp : Graph_WholeOp<"lrn", "ONNX LRN: x / (bias + alpha / size * sum of squares over `size` channels) ^ beta"> {
+  let description = [{
+    x [N, C, spatial...]; the channels from (size - 1) / 2 before, rounded down, to as many behind, rounded up, where
+    they exist.
+  }];
   let operations = "elements(shapes, getY()) * product({int64_t(getSize()), 2})";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$size, DefaultValuedAttr<F64Attr, "1e-4">:$alpha, DefaultValuedAttr<F64Attr, "0.75">:$beta,
                    DefaultValuedAttr<F64Attr, "1.0">:$bias);

@@ -9,6 +9,7 @@ include "compiler/graph/GraphBase.td"
 // some of them may not come to, in a branch or a loop, it can't be compiled.
 def Graph_AllReduceMeanOp : Graph_Op<"all_reduce_mean"> {
   let summary = "mean of each element over the processes that run the program together; in one process x itself";
+  let description = "Its derivative is the mean of the derivatives. All processes must come to it.";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }

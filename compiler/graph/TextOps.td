@@ -5,6 +5,7 @@ include "compiler/graph/GraphBase.td"
 
 def Graph_StringConcatOp : Graph_Op<"string_concat"> {
   let summary = "a's strings followed by b's, broadcast";
+  let description = "Shapes broadcast.";
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b);
   let results = (outs Graph_Tensor:$y);
 }
@@ -29,6 +30,7 @@ def Graph_StringNormalizeOp : Graph_Op<"string_normalize"> {
 }
 def Graph_RegexFullMatchOp : Graph_Op<"regex_full_match"> {
   let summary = "whether the whole string matches `pattern`, in RE2's syntax";
+  let description = "By automata: the time is linear in the string, whatever the pattern.";
   let arguments = (ins Graph_Tensor:$x, StrAttr:$pattern);
   let results = (outs Graph_Tensor:$y);
 }
@@ -51,6 +53,10 @@ def Graph_LookUpOp : Graph_Op<"look_up"> {
 }
 def Graph_DecodeImageOp : Graph_Op<"decode_image"> {
   let summary = "ONNX ImageDecoder: the bytes of a picture's file as [height, width, channels]; `pixels`: rgb, bgr or grayscale";
+  let description = [{
+    x is a vector of bytes (ui8): BMP, JPEG, JPEG 2000, TIFF, PNG, WebP or a portable map, where the runtime has its
+    library.
+  }];
   let arguments = (ins Graph_Tensor:$x, DefaultValuedAttr<StrAttr, "\"rgb\"">:$pixels);
   let results = (outs Graph_Tensor:$y);
 }

@@ -92,6 +92,7 @@ private:
         wanted.push_back(*output);
     }
     wanted_ = wanted;
+    own_ = wanted.size();
     return {};
   }
 
@@ -160,12 +161,10 @@ private:
     if (!programs.ok())
       return programs.status();
     programs_.emplace(std::move(*programs));
-    if (programs_->observe)
-      layers_ = findLayers(parameters_);
     builder_.setInsertionPoint(step_.exit());
     Value step = code_.add(count_, 1);
-    firstObserved_ = statistics_.size();
-    for (const Layer &layer : layers_)
+    firstObserved_ = wanted_.size();
+    for (const Layer &layer : programs_->observe ? findLayers(parameters_) : std::vector<Layer>())
       if (Status status = observe(layer, step); !status.ok())
         return status;
     step_.setOutputs(wanted_);
@@ -174,22 +173,28 @@ private:
   }
 
   Status observe(const Layer &layer, Value step) {
-    Type type = RankedTensorType::get({1, layer.inputs}, layer.statisticsType());
+    Type type = RankedTensorType::get({layer.groups, layer.inputs}, layer.statisticsType());
     SmallVector<BlockArgument> states;
-    for (const char *kind : {"input_mean.", "input_variance."}) {
-      auto state = step_.addState(kind + layer.weights.name, type, StateKind::Slot, {});
+    for (const std::string &kind : programs_->statistics) {
+      auto state =
+          step_.addState("input_" + kind + "." + layer.weights.name, type, StateKind::Slot, {});
       if (!state.ok())
         return state.status();
       states.push_back(*state);
     }
-    auto next = observed(layer, {states[0], states[1]}, step, *programs_, code_, bool(process_));
+    auto next = observed(layer, states, step, *programs_, code_, bool(process_));
     if (!next.ok())
       return next.status().within("layer of '" + layer.weights.name + "'");
-    for (auto [state, value] : {std::pair(states[0], next->mean), {states[1], next->variance}}) {
-      std::string name = "observed." + std::to_string(statistics_.size());
-      statistics_.push_back({name, name, state});
-      wanted_.push_back({name, value});
+    auto want = [&](Value value) {
+      wanted_.push_back({"observed." + std::to_string(wanted_.size()), value});
+    };
+    for (auto [state, value] : llvm::zip_equal(states, next->statistics)) {
+      want(value);
+      statistics_.push_back({wanted_.back().name, wanted_.back().name, state});
     }
+    for (Value value : {next->batch.mean, next->batch.variance})
+      want(value);
+    layers_.push_back(std::move(*next));
     return {};
   }
 
@@ -245,10 +250,13 @@ private:
     Operation *last = step_.exit()->getPrevNode();
     builder_.setInsertionPoint(step_.exit());
     // The gradients' results go; the next values of statistics become those of states.
-    std::vector<Output> own(wanted_.begin(), wanted_.end() - long(statistics_.size()));
+    std::vector<Output> own(wanted_.begin(), wanted_.begin() + long(own_));
+    llvm::StringMap<Value> observed;
+    for (const Output &output : ArrayRef(wanted_).drop_front(own_))
+      observed[output.name] = output.value;
     std::vector<StepFunction::Update> updates;
-    for (auto [i, statistic] : llvm::enumerate(statistics_))
-      updates.push_back({statistic.state, wanted_[own.size() + i].value});
+    for (const Statistic &statistic : statistics_)
+      updates.push_back({statistic.state, observed.lookup(statistic.output)});
     if (updatesElsewhere()) {
       giveGradients(own);
       updates.push_back({count_, code_.add(count_, 1)});
@@ -259,20 +267,27 @@ private:
       return {};
     if (process_)
       sumGradients();
-    std::vector<ObservedLayer> observed;
-    for (auto [i, layer] : llvm::enumerate(layers_)) {
-      size_t at = own.size() + firstObserved_ + 2 * i;
-      observed.push_back({layer, {wanted_[at].value, wanted_[at + 1].value}});
-    }
+    findObserved();
     if (scale_)
       scale_->unscale(gradients_, code_);
     Status status =
-        addUpdates(step_, {parameters_, gradients_, observed}, count_, options_, *programs_, code_);
+        addUpdates(step_, {parameters_, gradients_, layers_}, count_, options_, *programs_, code_);
     if (status.ok() && scale_)
       scale_->guard(step_, code_);
     if (status.ok())
       moveUp(last);
     return status;
+  }
+
+  /// What was observed, in the graph that is left after differentiation.
+  void findObserved() {
+    size_t at = firstObserved_;
+    for (ObservedLayer &layer : layers_) {
+      for (Value &value : layer.statistics)
+        value = wanted_[at++].value;
+      layer.batch = {wanted_[at].value, wanted_[at + 1].value};
+      at += 2;
+    }
   }
 
   /// Each update behind what it needs, so that no gradient waits for the others. By numbers: the
@@ -310,12 +325,12 @@ private:
   graph::ShapeContext shapes_;
   graph::GraphBuilder graph_;
   graph::GraphCode code_;
-  std::vector<Output> wanted_;
+  std::vector<Output> wanted_; // what is asked for (`own_`), statistics, what is observed of layers
+  size_t own_ = 0, firstObserved_ = 0;
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;
   std::optional<Programs> programs_;
-  std::vector<Layer> layers_; // whose statistics are the last of those, two each
-  size_t firstObserved_ = 0;
+  std::vector<ObservedLayer> layers_;
   std::vector<Value> gradients_;
   std::vector<Output> named_; // the same with their names
   BlockArgument count_;       // the steps before this one

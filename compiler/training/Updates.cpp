@@ -9,7 +9,22 @@ namespace {
 using graph::GraphCode;
 
 constexpr llvm::StringLiteral kGiven[] = {"parameter", "gradient", "learning_rate", "step"};
+constexpr llvm::StringLiteral kObserved[] = {"batch_mean", "batch_variance", "step"};
+constexpr llvm::StringLiteral kOfLayer[] = {"weights",       "bias",          "weights_gradient",
+                                            "bias_gradient", "batch_mean",    "batch_variance",
+                                            "weight_square", "learning_rate", "step",
+                                            "inputs",        "fan_in"};
 constexpr char kDecay[] = "weight_decay";
+
+/// The names of a function's parameters that are not given: what it keeps from step to step.
+std::vector<std::string> keptBy(const UpdateProgram &function,
+                                ArrayRef<llvm::StringLiteral> given) {
+  std::vector<std::string> kept;
+  for (const std::string &name : function.parameters())
+    if (!llvm::is_contained(given, name))
+      kept.push_back(name);
+  return kept;
+}
 
 Status checkSettings(const Options &options, const Programs &programs) {
   const UpdateProgram &optimiser = programs.optimiser, &schedule = programs.schedule;
@@ -33,11 +48,7 @@ class Updates {
 public:
   Updates(StepFunction &function, const Options &options, Programs &programs, GraphCode &code)
       : function_(function), options_(options), programs_(programs), optimiser_(programs.optimiser),
-        code_(code) {
-    for (const std::string &name : optimiser_.parameters())
-      if (!llvm::is_contained(kGiven, name))
-        slots_.push_back(name);
-  }
+        code_(code), slots_(keptBy(optimiser_, kGiven)) {}
 
   Status run(const Trained &trained, BlockArgument step) {
     Value next = code_.add(step, 1);
@@ -56,7 +67,7 @@ public:
     for (auto [parameter, gradient] : llvm::zip_equal(trained.parameters, clipped))
       gradients_[parameter.state] = applyDecay(parameter.state, gradient);
     for (const ObservedLayer &layer : trained.layers)
-      if (Status status = updateLayer(layer); !status.ok())
+      if (Status status = LayerUpdate{*this, layer}.run(); !status.ok())
         return status.within("update of '" + layer.layer.weights.name + "'");
     for (const Parameter &parameter : trained.parameters)
       if (gradients_.contains(parameter.state))
@@ -128,47 +139,97 @@ private:
     return options_.emaDecay ? average(parameter, (*results)[0]) : Status();
   }
 
-  /// Weights and bias together, in the form that layers have; they have no slots.
-  Status updateLayer(const ObservedLayer &observed) {
+  /// Weights and bias together, in the form that layers have. A bias that a layer has not is zeros,
+  /// as is its gradient.
+  struct LayerUpdate {
+    Updates &all;
+    const ObservedLayer &observed;
     const Layer &layer = observed.layer;
-    Value weights = layer.weights.state, bias = layer.bias.state;
-    Value wide = code_.widen(weights), wideBias = code_.widen(bias);
-    Type element = GraphCode::element(wide);
-    auto inputs = double(layer.inputs);
-    NamedValues arguments = {{"weights", layer.matrix(code_, wide)},
-                             {"bias", layer.column(code_, wideBias)},
-                             {"weights_gradient", layer.matrix(code_, gradients_.lookup(weights))},
-                             {"bias_gradient", layer.column(code_, gradients_.lookup(bias))},
-                             {"mean", observed.statistics.mean},
-                             {"variance", observed.statistics.variance},
-                             {"learning_rate", code_.cast(rate_, element)},
-                             {"step", code_.cast(count_, element)},
-                             {"inputs", code_.scalar(wide, inputs)}};
-    for (const auto &[name, value] : arguments)
-      if (!value)
-        return unsupported("its " + std::string(name) + " can't be had as those of a layer; " +
-                           "train with an optimiser that has no update_layer");
-    auto results = programs_.updateLayer->apply(arguments, code_.builder);
-    if (!results.ok())
-      return results.status();
-    SmallVector<Value> next;
-    if (results->size() == 2)
-      next = {code_.cast(layer.weightsOf(code_, (*results)[0]), GraphCode::element(weights)),
-              code_.cast(layer.biasOf(code_, (*results)[1]), GraphCode::element(bias))};
-    if (next.empty() || !next[0] || !next[1] || next[0].getType() != weights.getType() ||
-        next[1].getType() != bias.getType())
-      return Status(StatusCode::InvalidModel,
-                    programs_.updateLayer->name() +
-                        ": update_layer must give the new weights and the new bias, of the types "
-                        "and shapes of those that it is given");
-    for (auto [parameter, value] : {std::pair(&layer.weights, next[0]), {&layer.bias, next[1]}}) {
-      updates_.push_back({parameter->state, value});
-      gradients_.erase(parameter->state);
-      if (options_.emaDecay)
-        if (Status status = average(*parameter, value); !status.ok())
-          return status;
+    const GraphCode &code = all.code_;
+    Value weights = layer.weights.state;
+    Value matrix = layer.matrix(code, code.widen(weights));
+    Value column = layer.bias ? layer.column(code, code.widen(layer.bias->state)) : zeros();
+    SmallVector<BlockArgument> slots = {};
+
+    Status run() {
+      if (Status status = addSlots(); !status.ok())
+        return status;
+      NamedValues given = arguments();
+      for (const auto &[name, value] : given)
+        if (!value)
+          return unsupported("its " + name + " can't be had as those of a layer; " +
+                             "train with an optimiser that has no update_layer");
+      auto results = all.programs_.updateLayer->apply(given, all.code_.builder);
+      return results.ok() ? store(*results) : results.status();
     }
-    return {};
+
+    Value zeros() const {
+      return matrix ? code.broadcast(code.scalar(matrix, 0),
+                                     {code.size(layer.outputs()), code.size(1)})
+                    : matrix;
+    }
+
+    Status addSlots() {
+      auto type = RankedTensorType::get({layer.outputs(), 1}, GraphCode::element(matrix));
+      for (const std::string &name : all.programs_.layerSlots) {
+        auto state =
+            all.function_.addState(name + "." + layer.weights.name, type, StateKind::Slot, {});
+        if (!state.ok())
+          return state.status();
+        slots.push_back(*state);
+      }
+      return {};
+    }
+
+    NamedValues arguments() const {
+      Type element = GraphCode::element(matrix);
+      Value change = layer.matrix(code, all.gradients_.lookup(weights));
+      NamedValues given = {
+          {"weights", matrix},
+          {"bias", column},
+          {"weights_gradient", change},
+          {"bias_gradient",
+           layer.bias ? layer.column(code, all.gradients_.lookup(layer.bias->state)) : zeros()},
+          {"batch_mean", layer.spread(code, observed.batch.mean)},
+          {"batch_variance", layer.spread(code, observed.batch.variance)},
+          {"weight_square",
+           layer.spread(code, layer.meanOfOutputs(code, code.mul(matrix, matrix)))},
+          {"learning_rate", code.cast(all.rate_, element)},
+          {"step", code.cast(all.count_, element)},
+          {"inputs", code.scalar(matrix, double(layer.inputs))},
+          {"fan_in", code.scalar(matrix, double(layer.fanIn()))}};
+      for (auto [name, value] : llvm::zip_equal(all.programs_.statistics, observed.statistics))
+        given.push_back({name, layer.spread(code, value)});
+      for (auto [name, slot] : llvm::zip_equal(all.programs_.layerSlots, slots))
+        given.push_back({name, slot});
+      return given;
+    }
+
+    Status store(ArrayRef<Value> results) const {
+      bool fits = results.size() == 2 + slots.size() && results[0].getType() == matrix.getType() &&
+                  results[1].getType() == column.getType();
+      for (auto [slot, value] : llvm::zip(slots, results.drop_front(fits ? 2 : results.size())))
+        fits = fits && value.getType() == slot.getType();
+      if (!fits)
+        return Status(StatusCode::InvalidModel,
+                      all.programs_.updateLayer->name() +
+                          ": update_layer must give the new weights and the new bias, of the types "
+                          "and shapes of those that it is given, and its " +
+                          std::to_string(slots.size()) + " slots after them, [outputs, 1]");
+      for (auto [slot, value] : llvm::zip_equal(slots, results.drop_front(2)))
+        all.updates_.push_back({slot, value});
+      Status status = all.replace(layer.weights, layer.weightsOf(code, results[0]));
+      return status.ok() && layer.bias ? all.replace(*layer.bias, layer.biasOf(code, results[1]))
+                                       : status;
+    }
+  };
+
+  /// The parameter's next value, rounded to its type; nothing else updates it.
+  Status replace(const Parameter &parameter, Value next) {
+    next = code_.cast(next, GraphCode::element(parameter.state));
+    updates_.push_back({parameter.state, next});
+    gradients_.erase(parameter.state);
+    return options_.emaDecay ? average(parameter, next) : Status();
   }
 
   Status average(const Parameter &parameter, Value next) {
@@ -214,8 +275,18 @@ Result<Programs> readPrograms(const Options &options, MLIRContext *context) {
     return Status(StatusCode::InvalidModel,
                   optimiser->name() +
                       ": has one of the functions observe and update_layer, but not the other");
-  Programs programs{std::move(*optimiser), std::move(*schedule), std::move(observe),
-                    std::move(updateLayer)};
+  Programs programs{std::move(*optimiser),
+                    std::move(*schedule),
+                    std::move(observe),
+                    std::move(updateLayer),
+                    {},
+                    {}};
+  if (programs.observe) {
+    programs.statistics = keptBy(*programs.observe, kObserved);
+    for (const std::string &name : keptBy(*programs.updateLayer, kOfLayer))
+      if (!llvm::is_contained(programs.statistics, name))
+        programs.layerSlots.push_back(name);
+  }
   if (Status status = checkSettings(options, programs); !status.ok())
     return status;
   return programs;
@@ -232,34 +303,35 @@ static Value elementsOf(Value value, const GraphCode &code) {
   return count;
 }
 
-Result<Moments> observed(const Layer &layer, const Moments &before, Value step, Programs &programs,
-                         GraphCode &code, bool ofAll) {
+Result<ObservedLayer> observed(const Layer &layer, ArrayRef<BlockArgument> before, Value step,
+                               Programs &programs, GraphCode &code, bool ofAll) {
   Moments batch = momentsOf(layer, code.graph, ofAll);
   if (!batch.mean || !batch.variance)
     return unsupported("the statistics of what goes into '" + layer.weights.name +
                        "' can't be computed");
-  Type element = GraphCode::element(before.mean);
-  auto results = programs.observe->apply({{"mean", before.mean},
-                                          {"variance", before.variance},
-                                          {"batch_mean", code.cast(batch.mean, element)},
-                                          {"batch_variance", code.cast(batch.variance, element)},
-                                          {"step", code.cast(step, element)}},
-                                         code.builder);
+  NamedValues arguments = {{"batch_mean", batch.mean},
+                           {"batch_variance", batch.variance},
+                           {"step", code.cast(step, GraphCode::element(batch.mean))}};
+  for (auto [name, state] : llvm::zip_equal(programs.statistics, before))
+    arguments.push_back({name, state});
+  auto results = programs.observe->apply(arguments, code.builder);
   if (!results.ok())
     return results.status();
-  Type type = before.mean.getType();
-  if (results->size() != 2 || (*results)[0].getType() != type || (*results)[1].getType() != type)
+  bool fits = results->size() == before.size() && llvm::all_of(*results, [&](Value value) {
+                return value.getType() == batch.mean.getType();
+              });
+  if (!fits)
     return Status(StatusCode::InvalidModel,
-                  programs.observe->name() +
-                      ": observe must give the next mean and the next variance, of the types and "
-                      "shapes of those that it is given");
+                  programs.observe->name() + ": observe must give the next value of each of its " +
+                      std::to_string(before.size()) +
+                      " statistics, of the types and shapes of those that it is given");
   // A batch of nothing has no mean: statistics stay.
-  Value next[] = {(*results)[0], (*results)[1]}, count = elementsOf(layer.values, code);
+  Value count = elementsOf(layer.values, code);
   Value isAny = count ? code.op("graph.greater", {count, code.scalar(count, 0)}) : Value();
   if (isAny)
-    next[0] = code.where(isAny, next[0], before.mean),
-    next[1] = code.where(isAny, next[1], before.variance);
-  return Moments{next[0], next[1]};
+    for (auto [next, state] : llvm::zip_equal(*results, before))
+      next = code.where(isAny, next, state);
+  return ObservedLayer{layer, *results, batch};
 }
 
 Status addUpdates(StepFunction &function, const Trained &trained, BlockArgument step,

@@ -12,19 +12,25 @@ struct Programs {
   UpdateProgram optimiser, schedule;
   /// Of an optimiser that is told of layers, null of others; see Layers.h.
   std::unique_ptr<UpdateProgram> observe, updateLayer;
+  /// The states that `observe` names, one number for each input, and those that `update_layer`
+  /// names beside them, one for each output.
+  std::vector<std::string> statistics, layerSlots;
 };
 Result<Programs> readPrograms(const Options &options, mlir::MLIRContext *context);
 
-/// What the states of a layer's statistics become by this step, given those before it. `ofAll`: by
-/// the batch of all processes.
-Result<Moments> observed(const Layer &layer, const Moments &before, mlir::Value step,
-                         Programs &programs, graph::GraphCode &code, bool ofAll);
-
-/// A layer with its inputs' statistics, this step's included.
+/// A layer with its inputs' statistics, this step's included, in the order of Programs::statistics,
+/// and the moments of this step's batch alone.
 struct ObservedLayer {
   Layer layer;
-  Moments statistics;
+  llvm::SmallVector<mlir::Value> statistics;
+  Moments batch;
 };
+
+/// What a layer's statistics become by this step, given those before it. `ofAll`: by the batch of
+/// all processes.
+Result<ObservedLayer> observed(const Layer &layer, llvm::ArrayRef<mlir::BlockArgument> before,
+                               mlir::Value step, Programs &programs, graph::GraphCode &code,
+                               bool ofAll);
 
 /// What is updated: `gradients` are of the parameters, in their order.
 struct Trained {

@@ -55,9 +55,9 @@ typedef struct ts_training_options {
   const char *loss;
   const char *of; /* the output that a built-in loss is taken of; null: the first */
   /* A name, or the path of a program of the language (.tsm). Null: sgd. Known are adagrad, adam,
-   * adamw, lamb, momentum, nesterov, rescaled, rmsprop and sgd. A program has a function
-   * update(parameter, gradient, <slots>, learning_rate, step), which gives the new parameter and
-   * slots. */
+   * adamw, lamb, momentum, nesterov, rescaled, rescaled_rms, rmsprop and sgd. A program has a
+   * function update(parameter, gradient, <slots>, learning_rate, step), which gives the new
+   * parameter and slots. */
   const char *optimiser;
   /* The learning rate by steps: constant (null), warmup, cosine, step, or a program with a function
    * rate(step). */

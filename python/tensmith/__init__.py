@@ -429,7 +429,7 @@ def train_step(
 
     loss: "cross_entropy" or "mean_squared_error" of the output `of` (the first) and the input "target", or the name of an
         output that is one number.
-    optimiser: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, rescaled, or the path of a program (.tsm).
+    optimiser: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, rescaled, rescaled_rms, or a program's path (.tsm).
     schedule: of the learning rate: constant, warmup, cosine, step, or the path of a program.
     settings: constants at the top of those programs: learning_rate, momentum, beta1, warmup, ...
     clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".

@@ -94,7 +94,7 @@ TEST(SelectionReference, NonZeroAndCompress) {
   expectData(evaluated("compress", {x, integers(DataType::Bool, {5}, {0, 1, 0, 0, 1})}, {}), {2},
              {2, 5});
   expectFailure("compress", {x, integers(DataType::Bool, {3}, {0, 0, 1})}, axis(1), kInvalid,
-                "chooses 2 of 2");
+                "is true at 2, but there are 2 slices");
 }
 
 TEST(SelectionReference, TopK) {
