@@ -78,18 +78,29 @@ bool setAsideWhenFree(Storage &storage, int64_t bytes) {
 } // namespace
 
 Result<Array> Array::allocate(DataType type, Shape shape) {
+  Result<Array> result = later(type, std::move(shape));
+  if (result.ok())
+    if (Status status = result->provide(); !status.ok())
+      return status;
+  return result;
+}
+
+Status Array::provide() const {
+  if (storage_->data || storage_->bytes == 0 || setAsideWhenFree(*storage_, storage_->bytes))
+    return {};
+  return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
+                                                   toString(shape_) + " (" +
+                                                   std::to_string(storage_->bytes) + " bytes)");
+}
+
+Result<Array> Array::later(DataType type, Shape shape) {
   Array result;
   std::optional<int64_t> count = elementCount(shape);
   if (!count)
     return Status(StatusCode::ResourceExhausted,
                   "a tensor of shape " + toString(shape) + " has too many elements");
   result.storage_ = std::make_shared<Storage>();
-  int64_t bytes = *count * byteSize(type);
-  if (bytes > 0 && !setAsideWhenFree(*result.storage_, bytes))
-    return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
-                                                     toString(shape) + " (" +
-                                                     std::to_string(bytes) + " bytes)");
-  result.storage_->bytes = bytes;
+  result.storage_->bytes = *count * byteSize(type);
   result.type_ = type;
   result.size_ = *count;
   result.strides_ = denseStrides(shape);

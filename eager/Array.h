@@ -18,6 +18,7 @@ namespace tensmith::eager {
 
 struct Leaf;
 class Tape;
+class Coexecution;
 
 /// Memory of one array and its views.
 struct Storage {
@@ -33,6 +34,8 @@ struct Storage {
   std::atomic<int> sharers{0};
   std::shared_ptr<Leaf> leaf;    // of what derivatives are asked for; else null
   std::shared_ptr<Tape> history; // the tape that has recorded how it was computed (Tape.h)
+  /// The step under way that has met it, and may not have computed it yet (Coexecution.h).
+  Coexecution *step = nullptr;
 
   bool isShared() const { return sharers.load(std::memory_order_relaxed) > 0; }
 };
@@ -45,6 +48,9 @@ public:
   /// Of memory that is set aside, row-major. Before there is none (ResourceExhausted), operations
   /// under way are waited for: they may hold memory that nobody else needs.
   static Result<Array> allocate(DataType type, Shape shape);
+  /// Of memory that is set aside by `provide`, before anything is written.
+  static Result<Array> later(DataType type, Shape shape);
+  Status provide() const;
   /// On the memory of a host tensor, which nobody else may change.
   static Array adopt(HostTensor tensor);
   /// On memory of somebody else's, who keeps sharing it.

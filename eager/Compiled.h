@@ -20,6 +20,9 @@ public:
   /// All arrays are dense and ready; outputs are written over. Any number of threads may call.
   Status run(std::span<const Array> inputs, std::span<const Array> outputs) const;
 
+  /// The tape's text that it was compiled from, in base64; empty where that is not known.
+  std::string text;
+
 private:
   ts_session *session_ = nullptr;
 };

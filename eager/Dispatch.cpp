@@ -1,9 +1,8 @@
 // Small operations run here and now; a push takes longer than most of them.
 #include "eager/Dispatch.h"
 
-#include "eager/Compiled.h"
+#include "eager/Coexecution.h"
 #include "eager/Kernels.h"
-#include "eager/Tape.h"
 
 #include <algorithm>
 #include <atomic>
@@ -130,8 +129,6 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
   return arrays;
 }
 
-std::string place() { return caller.place ? caller.place() : std::string(); }
-
 /// Of the elements that a view keeps alive, some of which it may show several times.
 int64_t bytesOf(const Array &array) {
   return std::min(array.size() * byteSize(array.type()), array.storage()->bytes);
@@ -156,45 +153,90 @@ void hand(Task task) {
 
 using Arrays = std::span<const Array>;
 
-/// By the engine: results are set aside now, and `body` computes them later from the operands.
-Result<std::vector<Array>> push(const char *name, Arrays operands,
-                                const std::vector<reference::ResultType> &types,
-                                std::function<Status(Arrays operands, Arrays results)> body) {
+using Body = std::function<Status(Arrays operands, Arrays results)>;
+
+/// By the engine: `body` computes the results, which are set aside, later from the operands.
+Status pushInto(const char *name, Arrays operands, Arrays given, Body body) {
   waitWhereMuchIsPending();
-  std::vector<Array> results;
+  std::vector<Array> results(given.begin(), given.end());
   Task task;
   int64_t bytes = 0;
-  for (const reference::ResultType &type : types) {
-    Result<Array> result = Array::allocate(type.type, *type.shape);
-    if (!result.ok())
-      return result.status();
-    task.writes.push_back(result->variable());
-    bytes += result->storage()->bytes;
-    results.push_back(std::move(*result));
+  for (const Array &result : results) {
+    task.writes.push_back(result.variable());
+    bytes += result.storage()->bytes;
   }
   for (const Array &operand : operands)
     task.reads.push_back(operand.variable());
   task.name = name;
-  task.place = place();
+  task.place = placeOfCall();
   task.body = [body = std::move(body), results, pending = std::make_shared<Pending>(bytes),
                operands = std::vector<Array>(operands.begin(), operands.end())] {
     return body(operands, results);
   };
   hand(std::move(task));
+  return {};
+}
+
+Result<std::vector<Array>> setAside(const std::vector<reference::ResultType> &types) {
+  std::vector<Array> results;
+  for (const reference::ResultType &type : types) {
+    Result<Array> result = Array::allocate(type.type, *type.shape);
+    if (!result.ok())
+      return result.status();
+    results.push_back(std::move(*result));
+  }
   return results;
+}
+
+/// The same, with results that are set aside now.
+Result<std::vector<Array>> push(const char *name, Arrays operands,
+                                const std::vector<reference::ResultType> &types, Body body) {
+  Result<std::vector<Array>> results = setAside(types);
+  if (results.ok())
+    if (Status status = pushInto(name, operands, *results, std::move(body)); !status.ok())
+      return status;
+  return results;
+}
+
+std::vector<reference::ResultType> typesOf(Arrays arrays) {
+  std::vector<reference::ResultType> types;
+  for (const Array &array : arrays)
+    types.push_back({array.type(), array.shape()});
+  return types;
+}
+
+/// Steps that are co-executed have their elements computed before others take them.
+Status readOfSteps(Arrays arrays) {
+  for (const Array &array : arrays)
+    if (Coexecution *step = array.storage()->step)
+      if (Status status = step->read(array); !status.ok())
+        return status;
+  return {};
+}
+
+/// Whether the operation can be a part of a graph.
+bool hasGraph(const Operator &op, const Attributes &attributes, Arrays operands,
+              const std::vector<reference::ResultType> &types) {
+  return op.infer && !op.graph.empty() && !hasComplex(attributes, operands) &&
+         std::none_of(types.begin(), types.end(), [](const auto &t) { return isComplex(t.type); });
+}
+
+/// Without the interpreter's lock.
+Status waitNow(const Array &array, bool toWrite = false) {
+  return Engine::ofProcess().wait(array.storage()->variable, toWrite);
 }
 
 Status waitUnlocked(const Array &array) {
   LetGo unlocked;
-  return wait(array);
+  return waitNow(array);
 }
 
 /// Once the engine is done with both.
 Status copyNow(const Array &to, const Array &from) {
   LetGo unlocked;
-  if (Status status = wait(from); !status.ok())
+  if (Status status = waitNow(from); !status.ok())
     return status;
-  if (Status status = wait(to, /*toWrite=*/true); !status.ok())
+  if (Status status = waitNow(to, /*toWrite=*/true); !status.ok())
     return status;
   return copyElements(to, from);
 }
@@ -244,6 +286,11 @@ Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes
       return inferred.status();
     types = std::move(*inferred);
   }
+  Coexecution *step = Coexecution::current();
+  if (step && hasGraph(op, attributes, operands, types))
+    return step->operation(op, attributes, operands, types);
+  if (Status status = readOfSteps(operands); !status.ok())
+    return status;
   bool isHere = std::all_of(operands.begin(), operands.end(), isReady);
   bool isLater = op.infer && !Engine::ofProcess().naive() &&
                  (!isHere || workOf(op, operands) > kSmall) &&
@@ -259,7 +306,7 @@ Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes
   std::vector<Array> kept(operands.begin(), operands.end());
   LetGo unlocked;
   for (const Array &operand : kept)
-    if (Status status = wait(operand); !status.ok())
+    if (Status status = waitNow(operand); !status.ok())
       return status;
   return evaluateNow(op, attributes, kept, types);
 }
@@ -291,6 +338,19 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
                                  std::span<const Array> inputs,
                                  std::vector<reference::ResultType> types) {
   orderForks();
+  if (Coexecution *step = Coexecution::current(); step && !compiled->text.empty())
+    return step->program(std::move(compiled), inputs, types);
+  if (Status status = readOfSteps(inputs); !status.ok())
+    return status;
+  Result<std::vector<Array>> results = setAside(types);
+  if (results.ok())
+    if (Status status = runInto(std::move(compiled), name, inputs, *results); !status.ok())
+      return status;
+  return results;
+}
+
+Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
+               std::span<const Array> inputs, std::span<const Array> results) {
   auto run = [compiled](Arrays operands, Arrays results) -> Status {
     Result<std::vector<Array>> rows = denseRows(operands);
     return rows.ok() ? compiled->run(*rows, results) : rows.status();
@@ -299,11 +359,118 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
     if (isShared(input))
       if (Status status = waitUnlocked(input); !status.ok())
         return status;
-  auto results = push(name, inputs, types, run);
-  if (results.ok() && !results->empty() && std::any_of(inputs.begin(), inputs.end(), isShared))
-    if (Status status = waitUnlocked(results->front()); !status.ok())
+  if (Status status = pushInto(name, inputs, results, run); !status.ok())
+    return status;
+  if (!results.empty() && std::any_of(inputs.begin(), inputs.end(), isShared))
+    return waitUnlocked(results.front());
+  return {};
+}
+
+Status computeInto(const Operator &op, const Attributes &attributes, Arrays operands,
+                   Arrays results) {
+  return pushInto(op.name.data(), operands, results,
+                  [&op, attributes](Arrays operands, Arrays results) -> Status {
+                    auto done = evaluate(op, attributes, operands, results, typesOf(results));
+                    return done.ok() ? Status() : done.status();
+                  });
+}
+
+void waitForEngine(Arrays forgiven) {
+  LetGo unlocked;
+  Engine &engine = Engine::ofProcess();
+  engine.waitForAll();
+  for (const Array &array : forgiven)
+    engine.forgive(array.storage()->variable);
+}
+
+std::string placeOfCall() { return caller.place ? caller.place() : std::string(); }
+
+Status tellView(const Array &of, const Array &view, ViewStep step) {
+  if (Coexecution *coexecution = Coexecution::current())
+    coexecution->view(of, view, step);
+  return tellTapes([&](Tape &tape) {
+    tape.view(of, view, step);
+    return Status();
+  });
+}
+
+bool areViewsTold() { return Coexecution::current() || !Tape::recording().empty(); }
+
+/// Both are all of their storages, whose variables the operation has.
+static void exchange(Storage &to, Storage &from) {
+  std::swap(to.data, from.data);
+  std::swap(to.owner, from.owner);
+  std::swap(to.charge, from.charge);
+}
+
+Status moveInto(Arrays to, Arrays from) {
+  Task task;
+  std::vector<Array> given, taken;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (isShared(to[i])) {
+      if (Status status = copyInto(to[i], from[i]); !status.ok())
+        return status;
+      continue;
+    }
+    given.push_back(to[i]);
+    taken.push_back(from[i]);
+    for (const Array *array : {&to[i], &from[i]})
+      task.writes.push_back(array->variable());
+  }
+  if (given.empty())
+    return {};
+  task.name = "assign";
+  task.place = placeOfCall();
+  task.body = [given = std::move(given), taken = std::move(taken)] {
+    for (size_t i = 0; i < given.size(); ++i) {
+      Storage &storage = *given[i].storage();
+      bool isAll = given[i].isDense() && taken[i].storage()->bytes == storage.bytes &&
+                   given[i].size() * byteSize(given[i].type()) == storage.bytes;
+      if (isAll && !storage.isShared())
+        exchange(storage, *taken[i].storage());
+      else if (Status status = copyElements(given[i], taken[i]); !status.ok())
+        return status;
+    }
+    return Status();
+  };
+  hand(std::move(task));
+  return {};
+}
+
+Status concatenateInto(int64_t axis, Arrays parts, const Array &result) {
+  int64_t offset = 0, step = result.strides()[size_t(axis)];
+  for (const Array &part : parts) {
+    if (Status status = copyInto(result.view(part.shape(), result.strides(), offset), part);
+        !status.ok())
       return status;
-  return results;
+    offset += part.shape()[size_t(axis)] * step;
+  }
+  return {};
+}
+
+Result<Array> concatenate(int64_t axis, Arrays parts, Shape shape) {
+  DataType type = parts[0].type();
+  Result<Array> result = Array();
+  if (Coexecution *step = Coexecution::current(); step && !isComplex(type)) {
+    result = step->concat(axis, parts, type, std::move(shape));
+    if (!result.ok())
+      return result;
+  } else {
+    if (Status status = readOfSteps(parts); !status.ok())
+      return status;
+    result = Array::allocate(type, std::move(shape));
+    if (!result.ok())
+      return result;
+    if (Status status = concatenateInto(axis, parts, *result); !status.ok())
+      return status;
+  }
+  Attributes attributes;
+  attributes.set("axis", axis);
+  if (Status status = tellTapes(
+          [&](Tape &tape) { return tape.record("concat", attributes, parts, {&*result, 1}); });
+      !status.ok())
+    return status;
+  return result;
 }
 
 Status checkWritable(const Array &to) {
@@ -333,19 +500,35 @@ Status assign(const Array &to, const Array &from) {
     return status;
   if (Status status = beforeWrite(to); !status.ok())
     return status;
-  if (isShared(to) || isShared(*source))
-    return copyNow(to, *source);
+  if (Coexecution *step = Coexecution::current()) {
+    Result<bool> isLeft = step->write(to, *source);
+    if (!isLeft.ok())
+      return isLeft.status();
+    if (*isLeft)
+      return {};
+  } else if (to.storage()->step) { // of another thread
+    if (Status status = to.storage()->step->read(to, /*toWrite=*/true); !status.ok())
+      return status;
+  }
+  if (Status status = readOfSteps({&*source, 1}); !status.ok())
+    return status;
+  return copyInto(to, *source);
+}
+
+Status copyInto(const Array &to, const Array &source) {
+  if (isShared(to) || isShared(source))
+    return copyNow(to, source);
   Engine &engine = Engine::ofProcess();
-  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source))
-    return copyElements(to, *source);
+  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(source))
+    return copyElements(to, source);
   waitWhereMuchIsPending();
   Task task;
   task.writes.push_back(to.variable());
-  task.reads.push_back(source->variable());
+  task.reads.push_back(source.variable());
   task.name = "assign";
-  task.place = place();
-  task.body = [to, from = *source,
-               pending = std::make_shared<Pending>(bytesOf(to) + bytesOf(*source))] {
+  task.place = placeOfCall();
+  task.body = [to, from = source,
+               pending = std::make_shared<Pending>(bytesOf(to) + bytesOf(source))] {
     return copyElements(to, from);
   };
   hand(std::move(task));
@@ -353,10 +536,13 @@ Status assign(const Array &to, const Array &from) {
 }
 
 Status wait(const Array &array, bool toWrite) {
-  Engine &engine = Engine::ofProcess();
-  if (!toWrite && engine.isReady(array.storage()->variable))
+  if (Coexecution *step = array.storage()->step)
+    if (Status status = step->read(array, toWrite); !status.ok())
+      return status;
+  if (!toWrite && isReady(array))
     return {};
-  return engine.wait(array.storage()->variable, toWrite);
+  LetGo unlocked;
+  return waitNow(array, toWrite);
 }
 
 void setCaller(const Caller &given) { caller = given; }

@@ -10,7 +10,9 @@
 // one tensor, and of which one writes it, have to take turns by themselves.
 #pragma once
 
+#include "eager/Compiled.h"
 #include "eager/Operators.h"
+#include "eager/Tape.h"
 
 namespace tensmith::eager {
 
@@ -22,12 +24,35 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 /// Copies `from`, broadcast and converted, into `to`, which may be a view.
 Status assign(const Array &to, const Array &from);
 
+/// A view was made, of which tapes and co-execution are told; whether there are any.
+Status tellView(const Array &of, const Array &view, ViewStep step);
+bool areViewsTold();
+
+/// The tensors next to each other along an axis, in `result`, which has their type.
+Result<Array> concatenate(int64_t axis, std::span<const Array> parts, Shape shape);
+
+// What the above come to where nothing is co-executed (Coexecution.h): results are set aside.
+Status computeInto(const Operator &op, const Attributes &attributes,
+                   std::span<const Array> operands, std::span<const Array> results);
+Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
+               std::span<const Array> inputs, std::span<const Array> results);
+Status copyInto(const Array &to, const Array &from); // of one type and shape
+/// Of what nobody else has, pairwise; so memory that is all of a tensor becomes the other's.
+Status moveInto(std::span<const Array> to, std::span<const Array> from);
+Status concatenateInto(int64_t axis, std::span<const Array> parts, const Array &result);
+/// Until the engine has done all, without the interpreter's lock, which the end of an operation may
+/// need; `forgiven`: these have not failed then.
+void waitForEngine(std::span<const Array> forgiven = {});
+/// The place in the program that the calling thread is at.
+std::string placeOfCall();
+
 /// Whether elements may be written: a failure in words where they may not.
 Status checkWritable(const Array &to);
 /// Once it is sure that the array will be written, by others than `assign`.
 Status beforeWrite(const Array &to);
 
-/// Waits until the array's elements are there; `toWrite`: and nobody reads them any more.
+/// Waits until the array's elements are there, without the interpreter's lock; `toWrite`: and
+/// nobody reads them any more, so that the caller's caller may write.
 Status wait(const Array &array, bool toWrite = false);
 
 /// The language that operations are issued from. Null: it has no such thing.

@@ -287,6 +287,11 @@ Status Engine::wait(Variable &variable, bool alsoReaders) {
   return failure.place.empty() ? failure.status : failure.status.within(failure.place);
 }
 
+void Engine::forgive(Variable &variable) {
+  std::unique_lock lock(mutex_);
+  variable.failure_ = nullptr;
+}
+
 void Engine::waitForAll() {
   std::unique_lock lock(mutex_);
   finish(lock);

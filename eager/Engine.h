@@ -69,6 +69,8 @@ public:
   Status wait(Variable &variable, bool alsoReaders = false);
   /// Until all is done. Failures stay with their variables.
   void waitForAll();
+  /// A variable that nothing is pushed for has not failed, from now on.
+  void forgive(Variable &variable);
   /// Around a fork: all is done, and nothing is pushed until it is over. The child has no worker
   /// yet.
   void beforeFork();

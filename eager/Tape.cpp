@@ -131,19 +131,40 @@ Tape::Number Tape::integers(std::span<const int64_t> numbers, Shape shape) {
 
 /// Numbers that rules of derivatives and of arithmetic look for, as relu's zero, are part of the
 /// structure; others are inputs, so that a rate that changes compiles nothing.
-std::optional<Tape::Number> Tape::constant(const Array &array) {
+std::optional<std::string> Tape::constantText(const Array &array) {
   const Storage &storage = *array.storage();
-  if (array.rank() != 0 || storage.leaf || storage.bytes != byteSize(array.type()) ||
-      isComplex(array.type()) || !Engine::ofProcess().isReady(array.storage()->variable))
+  if (array.rank() != 0 || storage.leaf || storage.step ||
+      storage.bytes != byteSize(array.type()) || isComplex(array.type()) ||
+      !Engine::ofProcess().isReady(array.storage()->variable))
     return std::nullopt;
   double number = array.asHostTensor().getDouble(0);
   if (number != 0 && number != 1 && number != -1 && number != 2 && number != 0.5)
     return std::nullopt;
-  Number value = newValue(array.type(), {});
   char text[16];
   std::snprintf(text, sizeof text, "%g", number);
-  constants_[value] = text;
+  return text;
+}
+
+std::optional<Tape::Number> Tape::constant(const Array &array) {
+  std::optional<std::string> text = constantText(array);
+  if (!text)
+    return std::nullopt;
+  Number value = newValue(array.type(), {});
+  constants_[value] = std::move(*text);
   return value;
+}
+
+bool Tape::isComputed(Number value) const {
+  return std::any_of(steps_.begin(), steps_.end(), [&](const Step &step) {
+    return value >= step.first && value < step.first + Number(step.resultCount);
+  });
+}
+
+std::optional<std::pair<Geometry, Tape::Number>> Tape::baseOf(const Array &array) const {
+  Known *known = find(array.storage());
+  if (!known || !known->base)
+    return std::nullopt;
+  return std::pair(known->base->geometry, known->base->value);
 }
 
 Tape::Number Tape::reshaped(Number value, const Shape &shape) {
@@ -256,7 +277,7 @@ Result<Tape::Number> Tape::read(const Array &array) {
     return complexIsRefused("an operand");
   if (std::optional<Number> number = constant(array))
     return *number;
-  if (!array.storage()->isShared())
+  if (isWhole_ || !array.storage()->isShared())
     return input(array);
   Result<Array> copy = copyOf(array); // others write it whenever they like
   if (!copy.ok())
@@ -359,7 +380,7 @@ Status Tape::record(std::string_view name, const Attributes &attributes,
                     std::span<const Array> operands, std::span<const Array> results,
                     bool hasGraph) {
   auto isUsed = [&](const Array &array) { return isActive(array) || array.storage()->leaf; };
-  if (std::none_of(operands.begin(), operands.end(), isUsed))
+  if (!isWhole_ && std::none_of(operands.begin(), operands.end(), isUsed))
     return {};
   bool isOfNumbers = std::all_of(results.begin(), results.end(),
                                  [](const Array &result) { return isNumber(result.type()); });
@@ -461,7 +482,7 @@ Status Tape::scattered(const Array &to, std::vector<int64_t> places, int64_t row
 }
 
 Status Tape::write(const Array &to, const Array &from) {
-  if (!isActive(to) && !isActive(from) && !from.storage()->leaf && !to.storage()->leaf)
+  if (!isWhole_ && !isActive(to) && !isActive(from) && !from.storage()->leaf && !to.storage()->leaf)
     return {};
   if (to.storage()->leaf && !isActive(to))
     if (Result<Number> leaf = read(to); !leaf.ok())

@@ -53,8 +53,12 @@ public:
   };
 
   /// `isStrict`: nothing that depends on a watched tensor may be taken as it happens to be, neither
-  /// read by Python nor computed by an operator that has no graph.
-  explicit Tape(bool isStrict = false) : isStrict_(isStrict) { live().push_back(this); }
+  /// read by Python nor computed by an operator that has no graph. `isWhole`: what depends on no
+  /// watched tensor is recorded as well.
+  explicit Tape(bool isStrict = false, bool isWhole = false)
+      : isStrict_(isStrict), isWhole_(isWhole) {
+    live().push_back(this);
+  }
   ~Tape();
   Tape(const Tape &) = delete;
 
@@ -84,6 +88,11 @@ public:
   /// Another step; gives the number of its first result.
   Number add(std::string name, Attributes attributes, std::vector<Number> operands,
              std::vector<Value> results);
+  bool isComputed(Number value) const; // by a step
+  /// What a storage that was written holds now, and as what it is seen.
+  std::optional<std::pair<Geometry, Number>> baseOf(const Array &array) const;
+  /// What a tensor of no dimensions is told as where its number is part of the structure.
+  static std::optional<std::string> constantText(const Array &array);
   /// The tensor, whose memory is new, is this value.
   void bind(const Array &array, Number value);
 
@@ -167,7 +176,7 @@ private:
   Base baseFor(const Array &to, const Known &known);
   Status checkReadable(const Base &base, const Geometry &geometry) const;
 
-  bool isStrict_, keptByResults_ = false, isReleased_ = false;
+  bool isStrict_, isWhole_, keptByResults_ = false, isReleased_ = false;
   std::vector<Value> values_;
   std::vector<Step> steps_;
   std::vector<Input> inputs_;

@@ -3,23 +3,39 @@
 #include "python/Eager.h"
 
 #include "base/Philox.h"
+#include "eager/Coexecution.h"
 #include "eager/Kernels.h"
 #include "eager/Tape.h"
 
 #include <nanobind/stl/optional.h>
 
+#include <map>
+
 namespace tensmith::python {
 namespace {
 
-/// The innermost line of the caller's program that is not the package's own.
+/// The innermost line of the caller's program that is not the package's own. Python finds a line by
+/// going through all of its function's, which takes longer than to issue an operation; so lines are
+/// kept by code and instruction, and their codes with them.
 std::string placeOfCaller() {
-  PyObject *frame = reinterpret_cast<PyObject *>(PyEval_GetFrame());
-  nb::object at = nb::borrow(frame);
+  static constexpr size_t kMostKept = 4096;
+  static auto &kept = *new std::map<std::pair<PyObject *, int>, std::pair<nb::object, std::string>>;
+  nb::object at = nb::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
   for (int depth = 0; at.is_valid() && !at.is_none() && depth < 16; ++depth) {
     nb::object code = at.attr("f_code");
-    auto file = nb::cast<std::string>(code.attr("co_filename"));
-    if (file.find("/tensmith/numpy/") == std::string::npos)
-      return file + ":" + std::to_string(nb::cast<int>(at.attr("f_lineno")));
+    std::pair key(code.ptr(), nb::cast<int>(at.attr("f_lasti")));
+    auto found = kept.find(key);
+    if (found == kept.end()) {
+      auto file = nb::cast<std::string>(code.attr("co_filename"));
+      std::string place;
+      if (file.find("/tensmith/numpy/") == std::string::npos)
+        place = file + ":" + std::to_string(nb::cast<int>(at.attr("f_lineno")));
+      if (kept.size() >= kMostKept)
+        kept.clear();
+      found = kept.emplace(key, std::pair(code, std::move(place))).first;
+    }
+    if (!found->second.second.empty())
+      return found->second.second;
     at = at.attr("f_back");
   }
   return {};
@@ -51,10 +67,7 @@ Array copied(const Array &array) {
 
 /// A view, and what it is of it.
 Tensor viewed(const Tensor &of, const Array &view, eager::ViewStep step) {
-  check(eager::tellTapes([&](eager::Tape &tape) {
-    tape.view(of.array, view, step);
-    return Status();
-  }));
+  check(eager::tellView(of.array, view, std::move(step)));
   return {view};
 }
 
@@ -99,19 +112,17 @@ Tensor permuted(const Tensor &tensor, const std::vector<int64_t> &axes) {
 }
 
 Tensor filled(const Shape &shape, nb::handle value, const ElementKind &kind) {
-  Array result = take(Array::allocate(kind.type, shape));
-  check(eager::assign(result, arrayOfList(value, kind.type)));
+  Array result = take(Array::allocate(kind.type, shape)), number = arrayOfList(value, kind.type);
+  // There at once, whatever the engine does: tapes take some numbers as a part of the structure.
+  if (shape.empty() && number.shape().empty())
+    check(eager::copyElements(result, number));
+  else
+    check(eager::assign(result, number));
   return {result};
 }
 
 Tensor casted(const Tensor &tensor, const ElementKind &kind) {
   return {take(eager::cast(tensor.array, kind.type))};
-}
-
-Attributes axisAttribute(int64_t axis) {
-  Attributes attributes;
-  attributes.set("axis", axis);
-  return attributes;
 }
 
 /// The tensors next to each other along an axis.
@@ -127,21 +138,10 @@ Tensor concatenated(const std::vector<Tensor *> &tensors, int64_t axis, const El
     if (other != shape)
       throw nb::value_error("tensors that are concatenated have one shape but for the axis");
   }
-  Array result = take(Array::allocate(kind.type, shape));
-  int64_t offset = 0;
   std::vector<Array> parts;
   for (Tensor *tensor : tensors)
     parts.push_back(take(eager::cast(tensor->array, kind.type)));
-  check(eager::tellTapes([&](eager::Tape &tape) {
-    return tape.record("concat", axisAttribute(axis), parts, {&result, 1});
-  }));
-  eager::Tape::Paused paused;
-  for (Tensor *tensor : tensors) {
-    Array place = result.view(tensor->array.shape(), result.strides(), offset);
-    check(eager::assign(place, tensor->array));
-    offset += tensor->array.shape()[size_t(axis)] * result.strides()[size_t(axis)];
-  }
-  return {result};
+  return {take(eager::concatenate(axis, parts, std::move(shape)))};
 }
 
 nb::object single(const Tensor &tensor) {
@@ -175,19 +175,6 @@ Tensor drawn(const std::string &kind, uint64_t key, uint64_t first, const Shape 
   return {Array::adopt(std::move(values))};
 }
 
-/// What converted functions ask of a tensor in each call: cheap, whatever it is given.
-void bindLikeness(nb::module_ &m) {
-  m.def("memory", [](const Tensor &t) { return uintptr_t(t.array.storage().get()); });
-  m.def("has_type_of", [](nb::handle x, const Tensor &like, bool isLeaf) {
-    if (!nb::isinstance<Tensor>(x))
-      return false;
-    const Array &array = nb::cast<Tensor &>(x).array;
-    return array.type() == like.array.type() && (array.storage()->leaf != nullptr) == isLeaf;
-  });
-  m.def("has_shape_of",
-        [](const Tensor &x, const Tensor &like) { return x.array.shape() == like.array.shape(); });
-}
-
 void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("dtype", [](const Tensor &t) { return elementKind(t.array.type()); });
   tensor.def_prop_ro("shape", [](const Tensor &t) {
@@ -202,6 +189,8 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("is_dense", [](const Tensor &t) { return t.array.isDense(); });
   tensor.def("wait", [](const Tensor &t) { waitFor(t.array); });
   tensor.def("is_ready", [](const Tensor &t) {
+    if (eager::Coexecution *step = t.array.storage()->step)
+      check(step->read(t.array));
     return eager::Engine::ofProcess().isReady(t.array.storage()->variable);
   });
   tensor.def("item", single);
@@ -209,7 +198,6 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("shares_memory", [](const Tensor &a, const Tensor &b) {
     return a.array.storage() == b.array.storage();
   });
-  bindLikeness(m);
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
   m.def("permute", permuted);
@@ -313,16 +301,7 @@ Array apply(std::string_view name, std::span<const Array> operands, const Attrib
   return apply(*eager::findOperator(name), attributes, operands);
 }
 
-void waitFor(const Array &array, bool toWrite) {
-  Status status;
-  if (!toWrite && eager::Engine::ofProcess().isReady(array.storage()->variable))
-    return;
-  {
-    nb::gil_scoped_release unlocked;
-    status = eager::wait(array, toWrite);
-  }
-  check(status);
-}
+void waitFor(const Array &array, bool toWrite) { check(eager::wait(array, toWrite)); }
 
 } // namespace tensmith::python
 
@@ -360,6 +339,8 @@ NB_MODULE(_eager, m) {
   bindExchange(m, tensor);
   bindEngine(m);
   bindTape(m, tensor);
+  bindGuards(m);
+  bindCoexecution(m);
   bindFiles(m);
   eager::setCaller(
       {.place = placeOfCaller,

@@ -71,6 +71,8 @@ void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindOperators(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindFiles(nb::module_ &m);
 void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor);
+void bindGuards(nb::module_ &m);
+void bindCoexecution(nb::module_ &m);
 extern PyType_Slot tensorSlots[];
 
 } // namespace tensmith::python

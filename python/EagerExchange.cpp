@@ -204,9 +204,7 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
     PyErr_SetString(PyExc_BufferError, "the tensor is not dense; make a copy first");
     return -1;
   }
-  Status status;
-  Py_BEGIN_ALLOW_THREADS status = eager::wait(array, /*toWrite=*/true);
-  Py_END_ALLOW_THREADS if (!status.ok()) {
+  if (Status status = eager::wait(array, /*toWrite=*/true); !status.ok()) {
     PyErr_SetString(PyExc_BufferError, status.message().c_str());
     return -1;
   }

@@ -82,16 +82,14 @@ void tellView(const Array &of, const Array &view, const eager::Ranges &ranges) {
     offset += ranges.starts[axis] * of.strides()[axis];
   }
   Array sliced = of.view(ranges.sizes, strides, offset);
-  check(eager::tellTapes([&](eager::Tape &tape) {
-    tape.view(of, sliced, {"slice", sliced.shape(), ranges.starts, ranges.steps, ranges.fromEnd});
-    tape.view(sliced, view, {"reshape", view.shape()});
-    return Status();
-  }));
+  check(eager::tellView(of, sliced,
+                        {"slice", sliced.shape(), ranges.starts, ranges.steps, ranges.fromEnd}));
+  check(eager::tellView(sliced, view, {"reshape", view.shape()}));
 }
 
 eager::Selection selectionOf(const Array &array, nb::handle key) {
   eager::Ranges ranges;
-  bool isRecorded = !eager::Tape::recording().empty();
+  bool isRecorded = eager::areViewsTold();
   Result<eager::Selection> selection =
       eager::select(array, itemsOf(key), isRecorded ? &ranges : nullptr);
   if (isRecorded && selection.ok() && !selection->places)
@@ -146,10 +144,7 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
     Array less =
         from.view(Shape(from.shape().begin() + 1, from.shape().end()),
                   eager::Strides(from.strides().begin() + 1, from.strides().end()), from.offset());
-    check(eager::tellTapes([&](eager::Tape &tape) {
-      tape.view(from, less, {"reshape", less.shape()});
-      return Status();
-    }));
+    check(eager::tellView(from, less, {"reshape", less.shape()}));
     from = less;
   }
   if (!selection.places)

@@ -63,7 +63,7 @@ std::shared_ptr<Compiled> compiledOf(const Module &module) {
 }
 
 void bindCompiled(nb::module_ &m) {
-  nb::class_<Compiled>(m, "Compiled").def("run", run);
+  nb::class_<Compiled>(m, "Compiled").def("run", run).def_rw("text", &Compiled::text);
   m.def("load_bytes",
         [](nb::bytes bytes) { return compiledOf(Module::load(bytes.c_str(), bytes.size())); });
   m.def("load_file", [](const std::string &path, uint64_t bytes) {

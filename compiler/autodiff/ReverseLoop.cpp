@@ -7,6 +7,9 @@
 // Two things are not added up in the loop, since that would cost the whole each time: rows of a
 // tensor that the body reads at its own iteration, whose cotangents are scanned out, and matrices
 // that the body multiplies by, whose cotangent is one product over all iterations, behind the loop.
+//
+// What has another size in each iteration, as a state that grows, can't be scanned out: the forward
+// loop carries a sequence of it, which the way back reads from its end.
 #include "compiler/autodiff/Reverse.h"
 #include "compiler/graph/Structure.h"
 
@@ -23,6 +26,7 @@ public:
         inner_(code, activity, procedures) {}
 
   LogicalResult run(ArrayRef<Value> given) {
+    takeNamesAround();
     if (Value goesOn = body().getTerminator()->getOperand(0); activity_.isUnknown(goesOn))
       return reportUnknown(activity_, goesOn, loop_);
     if (failed(beginBackward(given)) || failed(reverseBody()) || failed(endBackward()) ||
@@ -72,12 +76,14 @@ private:
       if (!activity_.isActive(argument))
         continue;
       Value start = results[i] ? results[i] : code_.zerosLike(loop_.getResult(unsigned(i)));
-      start = withType(code_, start, argument.getType());
+      bool isVaried = varies(argument);
+      if (!isVaried)
+        start = withType(code_, start, argument.getType());
       if (!start)
         return failure();
       carried_.push_back(unsigned(i));
       initial_.push_back(start);
-      block_->addArgument(start.getType(), loop_.getLoc());
+      block_->addArgument(isVaried ? typeOfState(argument) : start.getType(), loop_.getLoc());
     }
     OpBuilder::InsertionGuard guard(code_.builder);
     code_.builder.setInsertionPointToEnd(block_);
@@ -111,6 +117,38 @@ private:
     return success(iteration_ != nullptr);
   }
 
+  /// The names of sizes that are the same in each iteration: those that values around the loop
+  /// have.
+  void takeNamesAround() {
+    auto take = [&](TypeRange types) {
+      for (Type type : types)
+        if (auto ranked = dyn_cast<RankedTensorType>(type))
+          around_.insert(graph::symbolNames(ranked).begin(), graph::symbolNames(ranked).end());
+    };
+    for (Operation *scope = loop_; !isa<func::FuncOp>(scope); scope = scope->getParentOp()) {
+      take(scope->getBlock()->getArgumentTypes());
+      for (Operation &op : *scope->getBlock())
+        take(op.getResultTypes());
+    }
+  }
+  bool varies(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && llvm::any_of(graph::symbolNames(type),
+                                [&](StringAttr name) { return !around_.contains(name); });
+  }
+  /// The value's type with names of its own for sizes that vary.
+  Type typeOfState(Value value) {
+    auto &shapes = code_.graph.shapes;
+    return shapes.withSizes(value.getType(), [&](AffineExpr size) {
+      bool isFixed = true;
+      size.walk([&](AffineExpr part) {
+        if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+          isFixed &= around_.contains(shapes.symbols()[symbol.getPosition()]);
+      });
+      return isFixed ? size : shapes.freshSymbol("carried");
+    });
+  }
+
   Value row(Value stack) {
     return code_.op("graph.gather", {stack, iteration_}, {code_.integer("axis", 0)});
   }
@@ -128,7 +166,7 @@ private:
       return type ? type.getRank() : 0;
     };
     return matmul && activity_.isActive(matmul.getB()) && isOutside(matmul.getB()) &&
-           rank(matmul.getB()) == 2 && rank(matmul.getA()) >= 2;
+           rank(matmul.getB()) == 2 && rank(matmul.getA()) >= 2 && !varies(matmul.getA());
   }
 
   /// The way back is built behind the body's own operators, whose values it uses, and moved.
@@ -174,9 +212,13 @@ private:
     code_.builder.setInsertionPointToEnd(block_);
     SmallVector<Value> yielded{block_->getArgument(1)};
     for (auto [position, number] : llvm::enumerate(carried_)) {
-      Value own = block_->getArgument(unsigned(2 + position));
-      Value given = inner_.take(body().getArgument(2 + number));
-      yielded.push_back(withType(code_, given ? given : code_.zerosLike(own), own.getType()));
+      Value own = block_->getArgument(unsigned(2 + position)),
+            state = body().getArgument(2 + number);
+      Value given = inner_.take(state);
+      if (varies(state))
+        yielded.push_back(given ? given : code_.zerosLike(state));
+      else
+        yielded.push_back(withType(code_, given ? given : code_.zerosLike(own), own.getType()));
     }
     for (Value value : inner_.reached()) {
       if (!isOutside(value))
@@ -222,25 +264,58 @@ private:
   }
 
   LogicalResult record(ArrayRef<Value> recorded) {
-    size_t kept = recorded.size();
-    SmallVector<Value> scanned(recorded);
+    LoopExtension extension;
+    SmallVector<Value> inSequences;
+    for (Value value : recorded)
+      (varies(value) ? inSequences : extension.scanned).push_back(value);
+    SmallVector<Value> inStacks(extension.scanned);
     for (const Deferred &part : deferred_)
       if (part.left)
-        scanned.push_back(part.left);
-    auto extended = extendLoop(code_, activity_, loop_, {{}, {}, scanned});
+        extension.scanned.push_back(part.left);
+    for (Value value : inSequences)
+      if (failed(carrySequence(value, extension)))
+        return failure();
+    size_t sequence = carriedCount();
+    auto extended = extendLoop(code_, activity_, loop_, extension);
     if (failed(extended))
       return failure();
     loop_ = *extended;
-    ResultRange added = loop_.getResults().take_back(scanned.size());
+    for (Value value : inSequences) {
+      Value again =
+          code_.op("graph.sequence_at", {loop_.getResult(unsigned(sequence++)), iteration_});
+      if (!again)
+        return failure();
+      again.setType(value.getType()); // which tells its sizes
+      replaceInBackward(value, again);
+    }
+    ResultRange added = loop_.getResults().take_back(extension.scanned.size());
     stacks_.assign(added.begin(), added.end());
-    for (auto [value, stack] : llvm::zip(recorded, stacks_)) {
+    for (auto [value, stack] : llvm::zip(inStacks, stacks_)) {
       Value again = withType(code_, row(stack), value.getType());
       if (!again)
         return failure();
       replaceInBackward(value, again);
     }
-    stacks_.erase(stacks_.begin(), stacks_.begin() + kept);
+    stacks_.erase(stacks_.begin(), stacks_.begin() + inStacks.size());
     return success();
+  }
+
+  /// The body puts the value to the end of a sequence that the loop begins with empty.
+  LogicalResult carrySequence(Value value, LoopExtension &extension) {
+    auto type = cast<RankedTensorType>(value.getType());
+    Type element = RankedTensorType::get(type.getShape(), type.getElementType());
+    OpBuilder::InsertionGuard guard(code_.builder);
+    code_.builder.setInsertionPoint(loop_);
+    Value empty = code_.op("graph.sequence_construct", {},
+                           {code_.builder.getNamedAttr("element", TypeAttr::get(element))});
+    if (!empty)
+      return failure();
+    Value before = body().addArgument(empty.getType(), loop_.getLoc());
+    code_.builder.setInsertionPoint(body().getTerminator());
+    Value after = code_.op("graph.sequence_insert", {before, value, code_.graph.none()});
+    extension.initial.push_back(empty);
+    extension.carried.push_back(after);
+    return success(after != nullptr);
   }
 
   void replaceInBackward(Value value, Value by) {
@@ -317,6 +392,7 @@ private:
   Block *block_ = nullptr;
   Operation *marker_ = nullptr; // between the way forward and the way back, while both are in one
   Value trips_, iteration_;
+  llvm::DenseSet<StringAttr> around_;
   SmallVector<unsigned> carried_; // those whose cotangents are carried
   SmallVector<Value> initial_, sums_;
   SmallVector<Deferred> deferred_;

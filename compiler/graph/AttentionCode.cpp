@@ -89,6 +89,9 @@ Value biasOf(const GraphCode &code, const Masks &masks, const Heads &q, const He
   Value lengths;
   if (!GraphCode::isAbsent(masks.lengths)) {
     lengths = code.cast(masks.lengths, code.builder.getI64Type());
+    // No more keys than there are, nor fewer than none, whatever the run says.
+    lengths = code.op("graph.min", {lengths, code.sizeOf(k.value, 2)});
+    lengths = code.op("graph.max", {lengths, code.graph.scalar(code.builder.getI64Type(), 0)});
     lengths = code.reshape(lengths, {q.dims[0], code.size(1), code.size(1), code.size(1)});
     Value key = code.iota({code.size(1), keys}, 1);
     parts.push_back(biasWhere(code, code.op("graph.less", {key, lengths}), type));

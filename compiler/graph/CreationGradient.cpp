@@ -55,8 +55,8 @@ Value fittedTo(const GradientCode &code, Value change, Value x) {
   int64_t last = GraphCode::rank(x) - 1;
   if (!code.graph.shapes.equal(dims.back(), code.dims(change).back()))
     change = code.sliceDim(change, last, 0, 1, dims.back());
-  if (!change || hasUnknownSizes(change.getType()))
-    return code.reshapeLike(change, x);
+  if (!change)
+    return {};
   SmallVector<int64_t> starts(dims.size(), 0), steps(dims.size(), 1);
   return code.placeLike(change, x, starts, steps);
 }

@@ -208,6 +208,9 @@ Value GradientCode::placeLike(Value x, Value like, ArrayRef<int64_t> starts,
     }
   if (!reversed.empty())
     x = op("graph.reverse", {x}, {integers("axes", reversed)});
+  for (size_t dim = 0; dim < from.size(); ++dim)
+    if (from[dim] == size(1)) // of one element the step says nothing, however wide it is
+      distance[dim] = 1;
   x = spread(x, distance);
   if (!x)
     return x;

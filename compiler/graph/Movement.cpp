@@ -357,17 +357,21 @@ LogicalResult DynamicSliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl
   Inference infer(shapes, *this, results);
   if (infer.unranked())
     return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(1, 1, 1, "starts")))
+    return failure();
   Dims dims = infer.dims(0);
   auto starts = infer.contents(1), ends = infer.contents(2);
   auto axes = infer.constants(3), steps = infer.constants(4);
-  bool axesKnown = axes || !infer.present(3), stepsKnown = steps || !infer.present(4);
-  if (!axesKnown) {
+  bool stepsKnown = steps || !infer.present(4);
+  auto count = axes               ? std::optional<int64_t>(axes->size())
+               : infer.present(3) ? std::nullopt
+                                  : lengthOf(infer, 1);
+  if (!count) { // the run tells which dimensions, or how many of the first
     for (AffineExpr &dim : dims)
       dim = freshAtMost(infer, "slice", dim);
     return infer.give(infer.element(0), dims);
   }
-  auto count = axes ? std::optional<int64_t>(axes->size()) : lengthOf(infer, 1);
-  if (!count || *count > int64_t(dims.size()))
+  if (*count > int64_t(dims.size()))
     return infer.error() << "has starts for more dimensions than its operand's " << dims.size();
   for (int64_t i = 0; i < *count; ++i) {
     auto axis = infer.axis(axes ? (*axes)[i] : i, dims.size());

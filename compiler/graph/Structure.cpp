@@ -265,29 +265,35 @@ LogicalResult SequenceEraseOp::inferResults(ShapeContext &, SmallVectorImpl<Type
 LogicalResult SequenceLengthOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   return Inference(shapes, *this, results).give(IntegerType::get(getContext(), 64), {});
 }
-LogicalResult SplitToSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+LogicalResult SplitToSequenceOp::inferResults(ShapeContext &shapes,
+                                              SmallVectorImpl<Type> &results) {
   auto type = dyn_cast<RankedTensorType>(getX().getType());
   if (!type)
     return give(results, SequenceType::get(getContext(), anyShape(getX().getType())));
-  int64_t rank = type.getRank(), axis = getAxis() < 0 ? getAxis() + rank : getAxis();
-  Type element = withOpenAxis(type, axis);
-  if (!getKeepdims() && isa<NoneType>(getSplit().getType()) && axis >= 0 && axis < rank) {
+  auto axis = Inference(shapes, *this, results).axis(int64_t(getAxis()), type.getRank());
+  if (failed(axis))
+    return failure();
+  Type element = withOpenAxis(type, *axis);
+  if (!getKeepdims() && isa<NoneType>(getSplit().getType())) {
     SmallVector<int64_t> shape(type.getShape());
-    shape.erase(shape.begin() + axis);
+    shape.erase(shape.begin() + *axis);
     element = RankedTensorType::get(shape, type.getElementType());
   }
   return give(results, SequenceType::get(getContext(), element));
 }
-LogicalResult ConcatFromSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+LogicalResult ConcatFromSequenceOp::inferResults(ShapeContext &shapes,
+                                                 SmallVectorImpl<Type> &results) {
   auto element = dyn_cast<RankedTensorType>(elementOf(getSequence().getType()));
   if (!element)
     return give(results, anyShape(elementOf(getSequence().getType())));
   int64_t rank = element.getRank() + (getNewAxis() ? 1 : 0);
-  int64_t axis = getAxis() < 0 ? getAxis() + rank : getAxis();
-  if (!getNewAxis() || axis < 0 || axis >= rank)
-    return give(results, withOpenAxis(element, axis));
+  auto axis = Inference(shapes, *this, results).axis(int64_t(getAxis()), rank);
+  if (failed(axis))
+    return failure();
+  if (!getNewAxis())
+    return give(results, withOpenAxis(element, *axis));
   SmallVector<int64_t> shape(element.getShape());
-  shape.insert(shape.begin() + axis, ShapedType::kDynamic);
+  shape.insert(shape.begin() + *axis, ShapedType::kDynamic);
   return give(results, RankedTensorType::get(shape, element.getElementType()));
 }
 LogicalResult SequenceZerosOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {

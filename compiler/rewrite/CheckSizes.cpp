@@ -19,6 +19,7 @@
 #include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Checks.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/rewrite/NameSizes.h"
 #include "compiler/rewrite/Rewrites.h"
 
 using namespace mlir;
@@ -155,119 +156,6 @@ private:
   bool isChanged_ = false; // whether there is a check of which the types don't know yet
 };
 
-/// Gives each size of which nothing is known a name, and what is computed from it types that say
-/// so.
-///
-/// before: y = add(x: [?], c: [?]) : [broadcast.0]
-/// after:  y = add(x: [unknown.0], c: [unknown.1]) : [what is broadcast of unknown.0 and unknown.1]
-/// A result whose size was no more than a name of its own gets the expression that its operator
-/// infers from the names; it takes the place of that name from there on.
-class NameSizes {
-public:
-  explicit NameSizes(func::FuncOp function) : function_(function), shapes_(function.getContext()) {
-    // Names that are taken.
-    auto see = [&](Type type) {
-      if (auto ranked = dyn_cast<RankedTensorType>(type); ranked && ranked.getEncoding())
-        (void)shapes_.dims(ranked);
-    };
-    llvm::for_each(function.getArgumentTypes(), see);
-    function.walk([&](Operation *op) { llvm::for_each(op->getResultTypes(), see); });
-  }
-
-  void run() {
-    Block &block = function_.getBody().front();
-    for (BlockArgument argument : block.getArguments()) {
-      name(argument);
-      define(argument.getType());
-    }
-    for (Operation &op : block) {
-      if (!renamed_.empty())
-        rename(&op);
-      if (llvm::any_of(op.getOperands(), [&](Value x) { return changed_.contains(x); }))
-        infer(&op);
-      for (Value result : op.getResults()) {
-        name(result);
-        define(result.getType());
-      }
-    }
-    function_.setFunctionType(FunctionType::get(function_.getContext(), block.getArgumentTypes(),
-                                                block.getTerminator()->getOperandTypes()));
-  }
-
-private:
-  void name(Value value) {
-    if (graph::nameSizes(value, shapes_))
-      changed_.insert(value);
-  }
-
-  void give(Value value, Type type) {
-    if (type == value.getType())
-      return;
-    value.setType(type);
-    changed_.insert(value);
-  }
-
-  void define(Type type) {
-    auto ranked = dyn_cast<RankedTensorType>(type);
-    if (!ranked || ranked.hasStaticShape())
-      return;
-    for (AffineExpr size : shapes_.dims(ranked))
-      if (auto symbol = dyn_cast<AffineSymbolExpr>(size))
-        defined_.insert(symbol);
-  }
-
-  bool isDefined(AffineExpr size) {
-    bool defined = true;
-    size.walk([&](AffineExpr part) {
-      defined &= !isa<AffineSymbolExpr>(part) || defined_.contains(part);
-    });
-    return defined;
-  }
-
-  /// Of the types in an operator, its regions' too.
-  void rename(Operation *op) {
-    auto rename = [&](Value value) {
-      give(value, shapes_.withSizes(value.getType(), [&](AffineExpr size) {
-        return graph::replaceSizes(size, renamed_);
-      }));
-    };
-    op->walk([&](Operation *inner) {
-      llvm::for_each(inner->getResults(), rename);
-      for (Region &region : inner->getRegions())
-        for (BlockArgument argument : region.getArguments())
-          rename(argument);
-    });
-  }
-
-  void infer(Operation *op) {
-    auto shapeFunction = dyn_cast<graph::ShapeFunction>(op);
-    SmallVector<Type> types;
-    // What the operands' names make wrong is refused where its sizes are checked.
-    ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
-    if (!shapeFunction || failed(shapeFunction.inferResults(shapes_, types)))
-      return;
-    for (auto [result, type] : llvm::zip_equal(op->getResults(), types)) {
-      auto own = dyn_cast<RankedTensorType>(result.getType()),
-           found = dyn_cast<RankedTensorType>(type);
-      if (!own || !found || own.getRank() != found.getRank() || own.hasStaticShape())
-        continue;
-      auto dims = shapes_.dims(own);
-      for (auto [size, better] : llvm::zip_equal(dims, shapes_.dims(found)))
-        if (isa<AffineSymbolExpr>(size) && !defined_.contains(size) && isDefined(better)) {
-          renamed_[size] = better;
-          size = better;
-        }
-      give(result, shapes_.tensorType(own.getElementType(), dims));
-    }
-  }
-
-  func::FuncOp function_;
-  graph::ShapeContext shapes_;
-  llvm::DenseSet<AffineExpr> defined_;             // symbols that a value before has as its size
-  llvm::DenseMap<AffineExpr, AffineExpr> renamed_; // symbols that were one operator's own
-  llvm::DenseSet<Value> changed_;                  // values with another type than at first
-};
-
 /// That what the operators of kernels require follows from sizes and from checks before them, with
 /// whatever rewrites have made of them.
 class ProveSizes {
@@ -331,7 +219,7 @@ LogicalResult proveSizes(func::FuncOp function, const Options &) {
 }
 
 LogicalResult checkSizes(func::FuncOp function, const Options &) {
-  NameSizes(function).run();
+  nameSizes(function, {});
   CheckSizes(function).run();
   return success();
 }

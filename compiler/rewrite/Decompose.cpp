@@ -126,6 +126,8 @@ LogicalResult broadcastOperands(Operation *op, graph::GraphBuilder &builder,
       if (size != shapes.constant(1))
         size = wanted;
     Value whole = builder.broadcast(operand, own);
+    if (!whole) // sizes that contradict each other: the run refuses them
+      return failure();
     changed |= whole != operand;
     mapping.map(operand, whole);
   }
@@ -192,9 +194,42 @@ void removeBetween(Operation *before, Operation *op) {
   }
 }
 
+/// The names of all open sizes of a function. Whoever makes up a name for a size has to know them:
+/// two sizes of one name are taken to be equal.
+class SizeNames {
+public:
+  explicit SizeNames(func::FuncOp function) {
+    function.walk([&](Block *block) { take(block->getArgumentTypes()); });
+    function.walk([&](Operation *op) { take(op->getResultTypes()); });
+  }
+
+  /// Those of what stands between the two, which is new.
+  void addBetween(Operation *before, Operation *op) {
+    Operation *made = before ? before->getNextNode() : &op->getBlock()->front();
+    for (; made != op; made = made->getNextNode())
+      made->walk([&](Operation *inner) { take(inner->getResultTypes()); });
+  }
+
+  void giveTo(graph::ShapeContext &shapes) const {
+    for (StringAttr name : names_)
+      shapes.symbol(name);
+  }
+
+private:
+  void take(TypeRange types) {
+    for (Type type : types)
+      if (auto ranked = dyn_cast<RankedTensorType>(type))
+        for (StringAttr name : graph::symbolNames(ranked))
+          names_.insert(name);
+  }
+
+  llvm::SetVector<StringAttr> names_;
+};
+
 } // namespace
 
 LogicalResult decompose(func::FuncOp function, const Options &options) {
+  SizeNames names(function);
   // What a decomposition is made of may itself be decomposable, so until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
@@ -207,6 +242,8 @@ LogicalResult decompose(func::FuncOp function, const Options &options) {
       Operation *before = op->getPrevNode();
       OpBuilder builder(op);
       graph::ShapeContext shapes(op->getContext());
+      if (isa<graph::Decomposable>(op))
+        names.giveTo(shapes);
       graph::GraphBuilder graphBuilder(builder, shapes, op->getLoc());
       SmallVector<Value> results;
       ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
@@ -216,6 +253,7 @@ LogicalResult decompose(func::FuncOp function, const Options &options) {
         continue;
       }
       passPrecision(before, op);
+      names.addBetween(before, op);
       for (auto [result, value] : llvm::zip(op->getResults(), results))
         if (!result.use_empty())
           result.replaceAllUsesWith(value);

@@ -5,6 +5,7 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/rewrite/NameSizes.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
@@ -130,6 +131,17 @@ Value constantContents(Operation *op, graph::ShapeContext &shapes, OpBuilder &bu
   return builder.create<graph::ConstantOp>(op->getLoc(), type, attribute);
 }
 
+/// Whether the size of a result may follow from the value.
+bool tellsSizes(Value value) {
+  auto isOpen = [](Type type) {
+    auto ranked = dyn_cast<RankedTensorType>(type);
+    return ranked && !ranked.hasStaticShape();
+  };
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return isa<graph::ShapeFunction>(user) && llvm::any_of(user->getResultTypes(), isOpen);
+  });
+}
+
 } // namespace
 
 Value foldedConstant(Value value, OpBuilder &builder) {
@@ -159,10 +171,12 @@ LogicalResult foldConstants(func::FuncOp function, const Options &options) {
   OpBuilder builder(function.getContext());
   graph::ShapeContext shapes(function.getContext());
   SmallVector<Operation *> dead;
+  SmallVector<Value> learnt;
   function.walk([&](Operation *op) {
     builder.setInsertionPoint(op);
     if (Value constant = constantContents(op, shapes, builder)) {
       op->getResult(0).replaceAllUsesWith(constant);
+      learnt.push_back(constant);
       dead.push_back(op);
       return;
     }
@@ -179,10 +193,13 @@ LogicalResult foldConstants(func::FuncOp function, const Options &options) {
     if (!same)
       return;
     op->replaceAllUsesWith(constants);
+    llvm::append_range(learnt, constants);
     dead.push_back(op);
   });
   for (Operation *op : llvm::reverse(dead))
     op->erase();
+  if (llvm::any_of(learnt, tellsSizes))
+    nameSizes(function, learnt);
   return success();
 }
 

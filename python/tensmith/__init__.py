@@ -407,6 +407,10 @@ def __getattr__(name: str) -> Any:
         from .functions import function
 
         return function
+    if name == "coexecute":
+        from .coexecution import coexecute
+
+        return coexecute
     if name in ("language", "nn", "optim"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")

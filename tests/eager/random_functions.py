@@ -241,11 +241,11 @@ def calls(seed):
         yield tensor(i), 2 if usual else draw.randint(0, 3), 1 if usual else draw.choice([2, 0.5, 3])
 
 
-def compare(seed):
-    """Runs a program both ways; gives the function, or raises where they differ."""
+def compare(seed, convert=ts.function):
+    """Runs a program as it is and converted; gives the function, or raises where they differ."""
     program = Program(seed)
     imperative, speculative = program.module(f"<program {seed}>"), program.module(f"<program {seed}>")
-    function = ts.function(speculative["main"])
+    function = convert(speculative["main"])
     ours, theirs = state(speculative), state(imperative)
     for number, arguments in enumerate(calls(seed)):
         expected = outcome(imperative["main"], imperative, theirs, arguments)

@@ -1,4 +1,5 @@
-"""Where cases come from: the standard's own tests, operators at the ends of their arguments, and earlier opsets."""
+"""Where cases come from: the standard's own tests, operators at the ends of their arguments, earlier opsets, what users of other
+engines reported, and operands that the standard's tests were not made for."""
 
 import importlib
 import pathlib
@@ -6,8 +7,10 @@ import pathlib
 import extremes
 import forms
 import judge
+import mutations
 import onnx
 import opsets
+import situations
 
 
 def suite_cases():
@@ -39,4 +42,6 @@ FAMILIES = {
     "suite": suite_cases,
     "extremes": extremes.extreme_cases,
     "opsets": lambda: opsets.opset_cases(standard_cases(), each=2),
+    "situations": situations.situation_cases,
+    "mutated": lambda: mutations.mutated_cases(suite_cases()),
 }

@@ -2,7 +2,7 @@
 
     PYTHONPATH=build/dev/python python tests/forms/check.py                      # each test in the forms that differ in one factor
     ... check.py --pairs 8 --seed 3                                              # in 8 drawn of those in which any two levels meet
-    ... check.py --family extremes --pairs 4                                     # or opsets; suite is the default
+    ... check.py --family extremes --pairs 4               # or opsets, situations, mutated; suite is the default
     ... check.py --case test_clip --form symbols/inputs/exact/loop/2                 # one by itself, as a failure's line says
     ... check.py --first 100 --count 50 --jobs 2 --json counts.json
     ... check.py --jobs 2 --json counts.json --resume --write                    # what an earlier call has not done; all in about an hour

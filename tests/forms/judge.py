@@ -3,13 +3,14 @@
 `verdict` is one of: agrees; differs; refused: the compiler or the run says it can't; none: the case has no such form.
 """
 
+import dataclasses
 import importlib.machinery
 import importlib.util
 import pathlib
 
-import numpy
-
 import forms
+import mutations
+import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -63,12 +64,52 @@ def check_derivative(case, form, results, gradients):
                                           err_msg=f"gradient of {name}")  # fmt: skip
 
 
+def outcome(case, form, compiled):
+    """The results in the form, or what it is refused with; `compiled` keeps models for the next mutation."""
+    import tensmith
+
+    data, feeds = forms.build(case, form)
+    key = data, form.way, form.threads
+    try:
+        if key not in compiled:
+            compiled[key] = tensmith.compile(data, **forms.SETTINGS[form.way], threads=form.threads)
+        results = compiled[key].run(**{name: forms.as_value(value) for name, value in feeds.items()})
+        return [numpy.array(result) if isinstance(result, numpy.ndarray) else result for result in results]
+    except tensmith.Error as error:
+        return " ".join(str(error).split())
+
+
+def mutations_agree(case, form):
+    """Whether the form computes what the reference computes of each mutation, and refuses what it refuses."""
+    if form.place in ("program", "grad"):
+        return "none", "mutations are of plain values"
+    compiled = {}
+    for each in case.mutations():
+        wanted = outcome(each, dataclasses.replace(form, way="reference"), compiled)
+        got = outcome(each, form, compiled)
+        fed = {port.name: (value.shape, value.tolist() if value.size < 9 else "...")
+               for port, value in zip(each.ports, each.values) if isinstance(value, numpy.ndarray)}  # fmt: skip
+        if isinstance(wanted, str) != isinstance(got, str):
+            said = f"the reference says {wanted}" if isinstance(wanted, str) else f"the reference computes, the form says {got}"
+            return "differs", f"{said}; fed {fed}"[:600]
+        if isinstance(wanted, str):
+            continue
+        try:
+            for number, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
+                SUITE.compare(ours, theirs, *mutations.tolerances(case, theirs), f"number {number}")
+        except AssertionError as error:
+            return "differs", f"{' '.join(str(error).split())[:300]}; fed {fed}"[:600]
+    return "agrees", ""
+
+
 def judge(case, form):
     """(verdict, message) of a case in a form."""
     import tensmith
 
     if why := forms.refusal(case, form):
         return "none", why
+    if isinstance(case, mutations.Mutated):
+        return mutations_agree(case, form)
     try:
         results, gradients = forms.run(case, form)
         check_values(case, results)

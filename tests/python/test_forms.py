@@ -4,6 +4,7 @@ Breaks when a way through the compiler (open sizes, folded constants, no fusion,
 result than the standard's tests expect, refuses what another way takes, or when a fault that tests/forms/known.py lists is mended.
 """
 
+import dataclasses
 import itertools
 import os
 import pathlib
@@ -25,7 +26,9 @@ import check  # noqa: E402
 import extremes  # noqa: E402
 import forms  # noqa: E402
 import known  # noqa: E402
+import mutations  # noqa: E402
 import opsets  # noqa: E402
+import situations  # noqa: E402
 import slower  # noqa: E402
 
 # Modules of the package's tests; the whole takes longer to make than to run.
@@ -124,6 +127,48 @@ def test_earlier_opsets(standard):
     drawn = list(opsets.opset_cases(standard))
     assert len(drawn) > 25
     assert not (wrong := failures("opsets", drawn, 2, 4)), "\n".join(wrong)
+
+
+# Situations that a form once got wrong: types of sequences by an axis from the end, lists whose length is open, names of sizes that
+# were made up twice, states of a loop that grow under differentiation, sizes that only folding tells, and lengths of a spectrum that only
+# the run tells.
+FOUND = {
+    "split_to_sequence_odd": "known/inputs/fast/plain/1",
+    "split_to_sequence_without_axis": "symbols/inputs/unfused/plain/1",
+    "slice_of_nothing": "unnamed/inputs/unfused/plain/1",
+    "resize_antialias": "known/inputs/fast/grad/1",
+    "loop_that_grows_and_squares": "symbols/inputs/exact/grad/2",
+    "positions_by_interpolation": "known/folded/fast/plain/1",
+    "dft_inverse_length": "known/inputs/fast/grad/1",
+}
+# The same of operands that no test has: parameters that contradict each other, more valid keys than there are, more sizes than
+# dimensions.
+MUTATED = {
+    "test_batchnorm_epsilon_training_mode": "unnamed/parameters/exact/plain/1",
+    "test_attention_4d_causal_nonpad_batch_prefill": "known/inputs/unfused/plain/1",
+    "test_resize_tf_crop_and_resize_extrapolation_value": "known/folded/unfused/loop/1",
+}
+
+
+def test_what_users_of_other_engines_reported():
+    made = {case.name.removeprefix("situation_"): case for case in situations.situation_cases()}
+    drawn = random.Random(6).sample(list(made.values()), 40)
+    assert not (wrong := failures("situations", drawn, 1, 6)), "\n".join(wrong)
+    for name, form in FOUND.items():
+        for case, each, verdict, message in check.run_all([made[name]], [(0, forms.Form.parse(form))], 1):
+            assert verdict == "agrees", check.line_of("situations", case, each, verdict, message)
+
+
+def test_operands_that_no_test_was_made_for(standard):
+    plain = [dataclasses.replace(form, place="plain") for form in PAIRS]
+    drawn = list(mutations.mutated_cases(random.Random(7).sample(standard, 25)))
+    tasks = [(place, random.Random(place).choice(plain)) for place in range(len(drawn))]
+    named = {case.name: case for case in cases.standard_cases(("batch_normalization", "attention", "resize"))}
+    for name, form in MUTATED.items():
+        drawn.extend(mutations.mutated_cases([named[name]]))
+        tasks.append((len(drawn) - 1, forms.Form.parse(form)))
+    for case, form, verdict, message in check.run_all(drawn, tasks, 1):
+        assert verdict in ("agrees", "none"), check.line_of("mutated", case, form, verdict, message)
 
 
 def test_what_is_known_to_fail_fails():

@@ -84,8 +84,17 @@ private:
     return form;
   }
 
+  /// A graph of any operators where the chosen one didn't come to a graph.
+  OwningOpRef<ModuleOp> drawn(uint64_t seed) {
+    const std::vector<std::string> &names = options_.operators;
+    if (!names.empty())
+      if (auto module = Generator(&context_, seed).runOperator(names[seed % names.size()]))
+        return module;
+    return Generator(&context_, seed).run();
+  }
+
   OwningOpRef<ModuleOp> graphOf(uint64_t seed) {
-    auto module = Generator(&context_, seed).run();
+    auto module = drawn(seed);
     if (options_.openRuns)
       if (auto open = openSizes(*module, seed, options_.openRuns))
         return open;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tensmith::random_graphs {
 
@@ -21,6 +22,8 @@ struct BatchOptions {
   bool toFirst = false;     // no more after a failure
   int points = 0;           // of the kernels' spaces, for each graph
   int64_t openRuns = 0;     // 0: sizes as drawn; else they are open, and run at so many
+  std::vector<std::string>
+      operators; // if any, each graph is one of these, in turn, with its operands
 };
 
 /// Prints what was found; true where all graphs agree.

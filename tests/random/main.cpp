@@ -26,6 +26,8 @@ using namespace tensmith::random_graphs;
 
 namespace {
 
+constexpr int kNothingToDraw = 3;
+
 int replay(mlir::MLIRContext &context, const std::string &path, const CheckOptions &options) {
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
   if (!module)
@@ -75,6 +77,9 @@ int main(int argc, char **argv) {
       "Emit each kernel as one of a family that differs by its sizes");
   app.add_option("--points", options.points,
                  "Compile each graph by so many points of its kernels' spaces, too");
+  app.add_option("--operators", options.operators,
+                 "Draw graphs of one of these alone, as conv,max_pool, with what it needs")
+      ->delimiter(',');
   app.add_flag("--to-first", options.toFirst, "End with the first that fails");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
@@ -93,6 +98,17 @@ int main(int argc, char **argv) {
   replayed.precision = isExact ? tensmith::Precision::Exact : tensmith::Precision::Fast;
   if (!file.empty())
     return replay(context, file, replayed);
+  if (!options.operators.empty()) {
+    const auto &drawn = operatorsToDraw(&context);
+    llvm::erase_if(options.operators, [&](const std::string &name) {
+      return llvm::none_of(drawn,
+                           [&](const auto &each) { return each.name.stripDialect() == name; });
+    });
+    if (options.operators.empty()) {
+      std::fprintf(stderr, "random-graphs: none of these operators has a recipe\n");
+      return kNothingToDraw;
+    }
+  }
   if (print) {
     auto module = Generator(&context, print).run();
     auto open = options.openRuns ? openSizes(*module, print, options.openRuns)

@@ -29,7 +29,7 @@ LogicalResult infer(Inference &infer) {
 
 def test_new_requirements_are_listed(tmp_path):
     (tmp_path / "Leaves.cpp").write_text(SOURCE)
-    assert script.requirements(tmp_path) == [
+    assert list(script.requirements(tmp_path)) == [
         "leaves of x and w differ", "the number of leaves is no multiple", "{a} leaves of {b}", "the roots differ",
         "and that of a leaf differ", "a torn sheet of {a}", "the dimensions of 'bark' and of x differ"]  # fmt: skip
 

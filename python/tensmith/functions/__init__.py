@@ -59,7 +59,7 @@ class Function:
     def __call__(self, *arguments, **named):
         counts = self._counts
         counts["calls"] += 1
-        if counts["calls"] <= self._warm_up or _eager.recording() or getattr(_local, "converting", False):
+        if counts["calls"] <= self._warm_up or _eager.recording() or _eager.coexecuting() or getattr(_local, "converting", False):
             return self._imperative(arguments, named)
         wanted = []
         for entry in self._entries:

@@ -14,7 +14,7 @@ from ..numpy.dtypes import Tensor
 from . import indexing, sources
 from .interpreter import Frame, Interpreted, cells_of
 from .objects import Objects
-from .recording import is_plain_class, is_program
+from .recording import CONSTANTS, is_plain_class, is_program
 from .scalars import PURE, NotConvertible, Traced, is_number, plain
 
 # Of the package, what is executed from its source as a program is; all else of it runs as it is.
@@ -172,13 +172,23 @@ class Calls:
         if isinstance(node, sources.ast.AsyncFunctionDef) or (sources.is_generator(node) and not function.__module__.startswith("tensmith.")):
             raise NotConvertible(f"{function.__name__} is a generator")
         k = r.residual.constant(r.root(function, function.__name__))
-        defaults = r.read(function, "attr", "__defaults__", function.__defaults__, f"{k}.__defaults__", function.__name__) if function.__defaults__ else ()
+        defaults = self._defaults(function, k)
         named_defaults = {}
         if function.__kwdefaults__:
             named_defaults = r.touch(r.read(function, "attr", "__kwdefaults__", function.__kwdefaults__, f"{k}.__kwdefaults__", function.__name__))
         bound, world = sources.names_of(node)
         frame = Frame(set(bound), world, None, function.__globals__, cells_of(function))
         return self.interpreter.run(node, frame, arguments, named, defaults or (), named_defaults)
+
+    def _defaults(self, function, code):
+        """Constants are one tuple, which is rarely another."""
+        r, defaults = self.recording, function.__defaults__
+        if not defaults:
+            return ()
+        if all(isinstance(each, CONSTANTS) for each in defaults):
+            r.check(r.residual.let(f"{code}.__defaults__"), "same", defaults, "constant", f"the defaults of {function.__name__} are {defaults}")
+            return defaults
+        return r.read(function, "attr", "__defaults__", defaults, f"{code}.__defaults__", function.__name__)
 
     def _class(self, cls, arguments, named):
         if rule := self.builtins.get(cls):

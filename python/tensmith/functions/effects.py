@@ -99,18 +99,20 @@ class Effects:
 
     def _written_tensors(self, written):
         """What is written shares memory with nothing else that the call reads, so that the order of writes does not matter."""
-        others = [entry for entry in self.recording.inputs if entry not in written]
+        unread = {id(self.recording.first_gradients[id(entry.copy)]) for entry in self.recording.inputs if self._has_unread_gradient(entry)}
+        others = [entry for entry in self.recording.inputs if entry not in written and id(entry) not in unread]
         if not written:
             return
-        own, read = ({_eager.memory(entry.tensor) for entry in entries} for entries in (written, others))
-        if len(own) < len(written) or own & read:
+        if not _eager.apart(*(tuple(entry.tensor for entry in entries) for entries in (written, others))):
             raise NotConvertible("a tensor is written whose memory is another one's, too")
-        memory = self.residual.constant(_eager.memory)
-        own, read = ("{" + ", ".join(f"{memory}({entry.code})" for entry in entries) + "}" for entries in (written, others))
-        apart = f" and {own}.isdisjoint({read})" if others else ""
-        self.recording.assume(f"len({own}) == {len(written)}{apart}", "constant", "tensors that are written share no memory")
+        own, read = ("(" + "".join(f"{entry.code}, " for entry in entries) + ")" for entries in (written, others))
+        self.recording.assume(f"{self.residual.constant(_eager.apart)}({own}, {read})", "constant", "tensors that are written share no memory")
         for entry in written:
             self._do(f"{entry.code}[...] = outs[{self.recording.output(entry.copy)}]")
+
+    def _has_unread_gradient(self, entry):
+        recording = self.recording
+        return id(entry.copy) in recording.first_gradients and recording.gradient_uses.get(id(entry.copy)) != "read"
 
     def _gradient(self, entry):
         recording = self.recording
@@ -161,8 +163,8 @@ class Effects:
         result = self.code_of(result)
         self.collect()
         if len(recording.mutable) > 1:
-            ids = ", ".join(f"id({code})" for code in recording.mutable)
-            recording.assume(f"len({{{ids}}}) == {len(recording.mutable)}", "constant", "what the call reads are distinct objects")
+            distinct = self.residual.constant(_eager.distinct)
+            recording.assume(f"{distinct}(({', '.join(recording.mutable)}))", "constant", "what the call reads are distinct objects")
         if not recording.graph_outputs:
             return residual.compiled([], None, None, result), None
         text, arrays, kinds = recording.tape.program(recording.graph_outputs)

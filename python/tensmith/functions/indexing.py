@@ -1,4 +1,6 @@
-"""Elements at places that a tensor tells, which differ from call to call: gathers of the graph, with the assumption that the places are there."""
+"""Elements at places that a tensor tells, which differ from call to call: gathers of the graph. That the places are there is asked first: by an
+assumption of a converted call, or by a read of a co-executed step.
+"""
 
 from .. import numpy as tnp
 from ..numpy.dtypes import SIGNED, Tensor
@@ -14,21 +16,25 @@ def item(calls, x, key):
         raise NotConvertible("tensors that differ from call to call are an index; one of integers beside full slices has a conversion")
     axis, indices = places[0], key[places[0]]
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
-    (result,) = operator("gather", [x, _present(calls, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
+    (result,) = operator("gather", [x, _present(calls.truth, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
     return result
 
 
 def take_along_axis(calls, x, indices, /, *, axis=-1):
+    return along_axis(calls.truth, x, indices, axis)
+
+
+def along_axis(truth, x, indices, axis):
     axis %= x.ndim
     shape = tnp.broadcast_shapes(x.shape[:axis] + (1,) + x.shape[axis + 1 :], indices.shape[:axis] + (1,) + indices.shape[axis + 1 :])
     x = tnp.broadcast_to(x, shape[:axis] + (x.shape[axis],) + shape[axis + 1 :])
     indices = tnp.broadcast_to(indices, shape[:axis] + (indices.shape[axis],) + shape[axis + 1 :])
-    (result,) = operator("gather_elements", [x, _present(calls, indices, x.shape[axis])], [(x.dtype, list(indices.shape))], axis=axis)
+    (result,) = operator("gather_elements", [x, _present(truth, indices, x.shape[axis])], [(x.dtype, list(indices.shape))], axis=axis)
     return result
 
 
-def _present(calls, indices, count):
+def _present(truth, indices, count):
     """The places counted from the begin."""
-    if not calls.truth(tnp.all((indices >= -count) & (indices < count))):
+    if not truth(tnp.all((indices >= -count) & (indices < count))):
         raise IndexError("an index is out of range")
     return tnp.astype(tnp.where(indices < 0, indices + count, indices), tnp.int64)

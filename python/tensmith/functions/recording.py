@@ -8,7 +8,6 @@ Invariant: whatever the call's course depends on is an assumption of the residua
 """
 
 import collections
-import math
 import types
 
 from .. import _eager
@@ -37,10 +36,6 @@ def is_plain_class(cls):
     return is_made_by_python and cls.__getattribute__ is object.__getattribute__ and not issubclass(cls, _BUILT_IN)
 
 
-def equal_floats(a, b):
-    return a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
-
-
 class Recording:
     def __init__(self, relaxed):
         self.relaxed = relaxed  # paths of numbers that differ from call to call
@@ -66,10 +61,16 @@ class Recording:
     def assume(self, condition, kind, what, relaxes=None, stage=0):
         self.residual.assume(condition, Assumption(kind, what, self.line, relaxes), stage)
 
+    def check(self, code, how, like, kind, what, relaxes=None):
+        self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes))
+
     def pin(self, x, kind="constant"):
         """The number, which every call must have from now on."""
         if not isinstance(x, Traced):
             return x
+        if x.stage == 0:
+            self.check(x.code, "equal", x.value, kind, f"a number is {x.value!r}")
+            return x.value
         k = self.residual.constant(x.value)
         self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", stage=x.stage)
         return x.value
@@ -125,19 +126,10 @@ class Recording:
             self.assume(f"type({code}) is {kind.__name__}", of_type, f"{what} is {kind.__name__}")
             return Traced(value, code, 0)
         if isinstance(value, CONSTANTS):
-            k = self.residual.constant(value)
-            if kind in (type(None), bool, type(...), type(NotImplemented)):
-                condition = f"{code} is {k}"
-            elif kind is float and value == 0:
-                condition = f"type({code}) is float and {self.residual.constant(equal_floats)}({code}, {k})"
-            else:
-                condition = f"type({code}) is {self.residual.constant(kind)} and {code} == {k}"
-            relaxes = what if kind in (int, float) else None
-            name = "global" if of == "global" else "constant"
-            self.assume(condition, name, f"{what} is {value!r}", relaxes)
+            self.check(code, "equal", value, "global" if of == "global" else "constant", f"{what} is {value!r}", what if kind in (int, float) else None)
             return value
         if isinstance(value, IDENTITIES) or is_program(value):
-            self.assume(f"{code} is {self.residual.constant(value)}", "callee" if callable(value) else "global", f"{what} is {getattr(value, '__name__', value)}")
+            self.check(code, "same", value, "callee" if callable(value) else "global", f"{what} is {getattr(value, '__name__', value)}")
             self.know(value, self.residual.constant(value), what)
             return value
         if kind is types.MethodType:
@@ -153,7 +145,7 @@ class Recording:
             raise NotConvertible(f"{what} is a {kind.__module__}.{kind.__qualname__}, of which it isn't known what it depends on")
         self.assume(f"type({code}) is {k}", of_type, f"{what} is {kind.__name__}")
         if known := self.known(value):
-            self.assume(f"{code} is {known[1]}", "constant", f"{what} is {known[2]}")
+            self.check(f"{code} is {known[1]}", "same", True, "constant", f"{what} is {known[2]}")
         else:
             self.know(value, code, what)
             self.mutable.append(code)
@@ -161,14 +153,13 @@ class Recording:
 
     def _tensor(self, code, tensor, what, of_type):
         if found := self._by_tensor.get(id(tensor)):
-            self.assume(f"{code} is {found.code}", "constant", f"{what} is {found.what}")
+            self.check(f"{code} is {found.code}", "same", True, "constant", f"{what} is {found.what}")
             return found.copy
         if tensor.dtype in dtypes.COMPLEX_FLOATING:
             raise NotConvertible(f"{what} is complex")
-        like = self.residual.constant(_eager.broadcast_to(_eager.full([], 0, tensor.dtype), list(tensor.shape)))
-        k, s = (self.residual.constant(x) for x in (_eager.has_type_of, _eager.has_shape_of))
-        self.assume(f"{k}({code}, {like}, {tensor.requires_grad})", of_type, f"{what} is a tensor of {tensor.dtype}")
-        self.assume(f"{s}({code}, {like})", "shape", f"{what} has the shape {tensor.shape}")
+        like = _eager.broadcast_to(_eager.full([], 0, tensor.dtype), list(tensor.shape))
+        self.check(code, "leaf" if tensor.requires_grad else "tensor", like, of_type, f"{what} is a tensor of {tensor.dtype}")
+        self.check(code, "shape", like, "shape", f"{what} has the shape {tensor.shape}")
         self.mutable.append(code)
         entry = self.fed(code, tensor, what)
         self._by_tensor[id(tensor)] = entry
@@ -220,7 +211,7 @@ class Recording:
             keys = list(x)
             if not all(isinstance(key, (str, int, float, bool, tuple, type(None))) for key in keys):
                 raise NotConvertible(f"{what} has keys that aren't numbers or texts")
-            self.assume(f"list({code}) == {self.residual.constant(keys)}", "trip count", f"{what} has the keys {keys}")
+            self.assume(f"{self.residual.constant(_eager.has_keys)}({code}, {self.residual.constant(tuple(keys))})", "trip count", f"{what} has the keys {keys}")
             self._keep(x, dict(x))
             for key in keys:
                 x[key] = self.admit(self.residual.let(f"{code}[{self.residual.constant(key)}]", letter="v"), x[key], f"{what}[{key!r}]")

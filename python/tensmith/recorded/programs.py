@@ -17,12 +17,13 @@ class Program:
     """Called with its inputs and its results' types; the results are there when the engine has computed them."""
 
     def __init__(self, compiled, text):
-        self._compiled, self._text = compiled, text
+        self.compiled, self._text = compiled, base64.b64encode(text.encode()).decode()
+        compiled.text = self._text  # where a program is a step of another
 
     def run(self, inputs, types):
         """Untold to tapes."""
         _counts["runs"] += 1
-        return self._compiled.run(inputs, types)
+        return self.compiled.run(inputs, types)
 
     def __call__(self, inputs, types):
         results = self.run(inputs, types)
@@ -33,7 +34,7 @@ class Program:
 
     def _tell(self, tape, inputs, results, types):
         """The run is a step of a tape that records."""
-        first = tape.add("program", {"text": base64.b64encode(self._text.encode()).decode()}, [tape.read(x) for x in inputs], types)
+        first = tape.add("program", {"text": self._text}, [tape.read(x) for x in inputs], types)
         for i, result in enumerate(results):
             tape.bind(result, first + i)
 

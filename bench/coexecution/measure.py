@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Steps as they are and under `ts.coexecute`, and how well Python and the graph overlap.
+
+    bench/coexecution/measure.py [--rounds 9] [--count 16] [--scale 16] [--only "drop block"] [--out bench/results/coexecution.json]
+
+The programs are those of tests/eager/coexecuted.py, larger, and two of bench/functions. Ways take turns within rounds; figures are milliseconds
+a step by the clock, and in CPU time of the process, the least and the median over the rounds, and the median of the ratios within rounds.
+Clocks say something only where the machine has nothing else to do (`load_average`); CPU times say what co-execution itself costs and saves.
+`overlap`: a step whose graph and whose own work in Python take about `--work` milliseconds each; `lazy` is the same with an engine that does each task where it is
+pushed, so that nothing overlaps.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tests/eager"), str(ROOT / "bench/functions")]
+
+import coexecuted  # noqa: E402
+import measure as functions  # noqa: E402
+import programs  # noqa: E402
+
+import tensmith as ts  # noqa: E402
+import tensmith.numpy as tnp  # noqa: E402
+from tensmith import _eager, nn  # noqa: E402
+
+
+def of_functions(name):
+    words = programs.Tensmith()
+    given = [tuple(words.tensor(x) for x in batch) for batch in functions.batches(name, 8)]
+
+    def make(convert):
+        step = convert(programs.STEPS[name](words))
+        return step, lambda number: step(*given[number % 8])
+
+    return make
+
+
+def of_terra(name, scale):
+    def make(convert):
+        nn.manual_seed(5)
+        step = convert(coexecuted.PROGRAMS[name]([], scale))
+        return step, step
+
+    return make
+
+
+def worked(milliseconds):
+    """Python's own work, in a thread's CPU time."""
+    end = time.thread_time() + milliseconds / 1e3
+    while time.thread_time() < end:
+        pass
+
+
+def overlapping(work):
+    """The graph's products are as many as take the time."""
+    x = tnp.ones((256, 256), dtype=tnp.float32) / 256
+    count = 4
+
+    def taken(count):
+        def step(x):
+            for _ in range(count):
+                x = tnp.tanh(x @ x)
+            return x
+
+        f = ts.coexecute(step)
+        times = []
+        for _ in range(12):
+            start = time.perf_counter()
+            f(x).wait()
+            times.append(time.perf_counter() - start)
+        return min(times[4:]) * 1e3
+
+    count = max(1, round(4 * work / taken(4)))
+
+    def make(convert):
+        def step(x):
+            for _ in range(count):
+                x = tnp.tanh(x @ x)
+            worked(work)
+            return float(x[0, 0])
+
+        step = convert(step)
+        return step, lambda number: step(x)
+
+    return make
+
+
+def once(step, first, count):
+    _eager.wait_for_all()
+    start, cpu = time.perf_counter(), time.process_time()
+    for i in range(first, first + count):
+        step(i)
+    _eager.wait_for_all()
+    return (time.perf_counter() - start) / count * 1e3, (time.process_time() - cpu) / count * 1e3
+
+
+def measured(make, rounds, count, ways):
+    made = {way: make(ts.coexecute if way != "eager" else lambda step: step) for way in ways}
+    number = {way: 0 for way in ways}
+
+    def turn(way, count):
+        _eager.set_naive(way == "lazy")
+        number[way] += count
+        return once(made[way][1], number[way] - count, count)
+
+    for way in ways:
+        turn(way, 48)
+    times = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way in ways:
+            times[way].append(turn(way, count))
+    _eager.set_naive(False)
+    result = {}
+    for way, each in times.items():
+        clock, cpu = zip(*each)
+        ratios, cpu_ratios = zip(*((a / b, c / d) for (a, c), (b, d) in zip(each, times["coexecuted"])))
+        result[way] = {"least_ms": round(min(clock), 3), "median_ms": round(statistics.median(clock), 3), "least_cpu_ms": round(min(cpu), 3),
+                       "ratio_to_coexecuted": round(statistics.median(ratios), 3), "cpu_ratio_to_coexecuted": round(statistics.median(cpu_ratios), 3)}  # fmt: skip
+    return {**result, "statistics": made["coexecuted"][0].statistics()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--count", type=int, default=16, help="steps of a turn")
+    parser.add_argument("--scale", type=int, default=16)
+    parser.add_argument("--work", type=float, default=5.0)
+    parser.add_argument("--only", default=",".join([*coexecuted.PROGRAMS, "mlp", "lstm_cells", "overlap"]))
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/coexecution.json")
+    arguments = parser.parse_args()
+    results = {"load_average": round(os.getloadavg()[0], 1), "threads": os.environ.get("TENSMITH_ENGINE_THREADS", "all")}
+    for name in arguments.only.split(","):
+        ways = ("eager", "coexecuted")
+        if name == "overlap":
+            make, ways = overlapping(arguments.work), ("eager", "coexecuted", "lazy")
+        elif name in coexecuted.PROGRAMS:
+            make = of_terra(name, arguments.scale)
+        else:
+            make = of_functions(name)
+        results[name] = measured(make, arguments.rounds, arguments.count, ways)
+        print(name, json.dumps(results[name]), flush=True)
+    arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,492 @@
+// Following and recording: what happens when a deed is met. See Coexecution.h.
+#include "eager/Coexecution.h"
+
+#include "eager/Dispatch.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tensmith::eager {
+namespace {
+
+constexpr size_t kMostDepartures = 32;
+
+thread_local Coexecution *ofThread = nullptr;
+
+void append(std::string &text, int64_t number) {
+  text.append(reinterpret_cast<const char *>(&number), sizeof number);
+}
+
+void append(std::string &text, const Array &array) {
+  append(text, int64_t(array.type()));
+  append(text, array.offset());
+  append(text, array.rank());
+  for (int64_t size : array.shape())
+    append(text, size);
+  for (int64_t stride : array.strides())
+    append(text, stride);
+}
+
+template <typename T> void append(std::string &text, const std::vector<T> &list) {
+  append(text, int64_t(list.size()));
+  text.append(reinterpret_cast<const char *>(list.data()), list.size() * sizeof(T));
+}
+
+void append(std::string &text, const Attributes &attributes) {
+  for (const auto &[name, value] : attributes.all()) {
+    text += name;
+    append(text, int64_t(value.index()));
+    std::visit(
+        [&](const auto &each) {
+          using T = std::decay_t<decltype(each)>;
+          if constexpr (std::is_same_v<T, std::string>)
+            append(text, int64_t(each.size())), text += each;
+          else if constexpr (std::is_arithmetic_v<T>)
+            text.append(reinterpret_cast<const char *>(&each), sizeof each);
+          else if constexpr (std::is_same_v<T, std::vector<int64_t>> ||
+                             std::is_same_v<T, std::vector<double>>)
+            append(text, each);
+        },
+        value);
+  }
+}
+
+/// A single number that is there.
+Result<Array> numberOf(const Array &array) {
+  Result<Array> copy = Array::allocate(array.type(), array.shape());
+  if (copy.ok())
+    std::memcpy(copy->data(), array.data(), size_t(byteSize(array.type())));
+  return copy;
+}
+
+/// The elements as they are, in memory of nobody else's.
+Result<Array> snapshotOf(const Array &array) {
+  Coexecution::Paused paused;
+  Tape::Paused untold;
+  Result<Array> copy = Array::allocate(array.type(), array.shape());
+  if (copy.ok())
+    if (Status status = copyInto(*copy, array); !status.ok())
+      return status;
+  return copy;
+}
+
+} // namespace
+
+Coexecution::~Coexecution() { close(); }
+
+Coexecution *Coexecution::current() { return ofThread; }
+
+Coexecution::Paused::Paused() : kept_(std::exchange(ofThread, nullptr)) {}
+Coexecution::Paused::~Paused() { ofThread = kept_; }
+
+// ---- storages
+
+Coexecution::Known *Coexecution::find(const Array &array) {
+  auto found = numbers_.find(array.storage().get());
+  return found == numbers_.end() ? nullptr : &known_[size_t(found->second)];
+}
+
+Coexecution::Known &Coexecution::meetStorage(const Array &array) {
+  if (Known *known = find(array))
+    return *known;
+  int number = int(known_.size());
+  numbers_[array.storage().get()] = number;
+  known_.push_back({number, array, compared_});
+  array.storage()->step = this;
+  return known_.back();
+}
+
+/// Makes of an operand what a deed holds of it, and appends its part of the signature. Numbers that
+/// are part of a graph's structure, and memory that others write whenever they like, are taken as
+/// they are.
+Status Coexecution::takeOperand(Array &array, std::string &signature) {
+  if (Coexecution *other = array.storage()->step; other && other != this)
+    if (Status status = other->read(array); !status.ok())
+      return status;
+  std::optional<std::string> constant;
+  if (array.rank() == 0 && !find(array))
+    constant = Tape::constantText(array);
+  bool isShared = array.storage()->isShared();
+  if (constant || isShared) {
+    Result<Array> copy = constant ? numberOf(array) : snapshotOf(array);
+    if (!copy.ok())
+      return copy.status();
+    array = std::move(*copy);
+  }
+  if (constant) {
+    signature += "c" + *constant + ";";
+    append(signature, int64_t(array.type()));
+    return {};
+  }
+  signature += isShared ? 's' : array.storage()->leaf ? 'l' : 'o';
+  append(signature, int64_t(meetStorage(array).number));
+  append(signature, array);
+  return {};
+}
+
+/// What was made in the segment under way and is held by others than the step. Nothing of it may be
+/// with the engine.
+std::set<int> Coexecution::alive() const {
+  std::unordered_map<const Storage *, long> ours;
+  for (const Deed &deed : deeds_)
+    for (const auto *list : {&deed.operands, &deed.results})
+      for (const Array &array : *list)
+        ++ours[array.storage().get()];
+  for (const auto &[number, array] : coming_)
+    ++ours[array.storage().get()];
+  std::set<int> result;
+  for (const Known &known : known_)
+    if (known.isMade && known.madeBy == segment_ &&
+        known.array.storage().use_count() > ours[known.array.storage().get()] + 1)
+      result.insert(known.number);
+  return result;
+}
+
+/// Where operations were issued, which hold what they need.
+std::set<int> Coexecution::aliveWhenIdle() const {
+  waitForEngine();
+  return alive();
+}
+
+// ---- the course of a step
+
+void Coexecution::begin() {
+  ofThread = this;
+  isFollowing_ = !paths_.empty();
+  candidates_ = paths_;
+}
+
+Status Coexecution::end() {
+  ofThread = nullptr;
+  Status status;
+  if (isFollowing_) {
+    std::erase_if(candidates_,
+                  [&](const auto &path) { return path->signatures.size() != compared_; });
+    if (candidates_.empty())
+      status = fallBack("the step ends");
+    else
+      status = finishSegment();
+  }
+  if (status.ok() && isFollowing_) {
+    ++counts_.coexecuted;
+    ++candidates_[0]->runs;
+  } else if (status.ok()) {
+    ++counts_.recorded;
+    alive_.resize(segment_ + 1);
+    alive_[segment_] = aliveWhenIdle();
+    for (Deed &deed : deeds_)
+      if (deed.segment < 0)
+        deed.segment = int(segment_);
+    if (Status added = addPath(); !added.ok())
+      refusal_ = added.message();
+  }
+  close();
+  return status;
+}
+
+/// The step is over; what has not been computed is not needed.
+void Coexecution::close() {
+  for (Known &known : known_)
+    if (known.array.storage()->step == this)
+      known.array.storage()->step = nullptr;
+  deeds_.clear();
+  alive_.clear();
+  numbers_.clear();
+  known_.clear();
+  candidates_.clear();
+  coming_.clear();
+  compared_ = segment_ = 0;
+  isLaunched_ = isFollowing_ = false;
+}
+
+/// Whether a known path goes on with this deed; the others are given up.
+bool Coexecution::follows(const std::string &signature) {
+  auto goesOn = [&](const std::shared_ptr<Path> &path) {
+    return compared_ < path->signatures.size() && path->signatures[compared_] == signature;
+  };
+  if (std::none_of(candidates_.begin(), candidates_.end(), goesOn))
+    return false;
+  std::erase_if(candidates_, [&](const auto &path) { return !goesOn(path); });
+  return true;
+}
+
+Segment *Coexecution::segmentUnderWay() const { return candidates_[0]->segments[segment_].get(); }
+
+/// Paths that are the same to a segment's end share it.
+bool Coexecution::isOnlyWay(const Segment &segment) const {
+  return std::all_of(candidates_.begin(), candidates_.end(), [&](const auto &path) {
+    return segment_ < path->segments.size() && path->segments[segment_].get() == &segment;
+  });
+}
+
+/// The deeds of no segment yet that a storage's elements depend on. All of them where a write in
+/// place is among these, since others may read what was there before.
+std::vector<size_t> Coexecution::neededFor(const Known &known, bool isAll) const {
+  std::vector<size_t> needed, all;
+  std::set<const Storage *> storages{known.array.storage().get()};
+  for (size_t i = deeds_.size(); i-- > 0;) {
+    const Deed &deed = deeds_[i];
+    if (deed.segment >= 0 || deed.kind == Deed::Kind::View)
+      continue;
+    all.push_back(i);
+    bool isNeeded = std::any_of(deed.results.begin(), deed.results.end(), [&](const Array &result) {
+      return storages.contains(result.storage().get());
+    });
+    if (!isNeeded)
+      continue;
+    isAll = isAll || deed.kind == Deed::Kind::Write;
+    needed.push_back(i);
+    for (const Array &operand : deed.operands)
+      storages.insert(operand.storage().get());
+  }
+  return isAll ? all : needed;
+}
+
+/// Launches the segment as soon as that can be.
+Status Coexecution::advance() {
+  if (!isFollowing_ || isLaunched_)
+    return {};
+  Segment *segment = segmentUnderWay();
+  return compared_ >= segment->lastInput && isOnlyWay(*segment) ? launch(*segment) : Status();
+}
+
+Status Coexecution::launch(const Segment &segment) {
+  isLaunched_ = true;
+  if (segment.isEmpty())
+    return {};
+  std::vector<Array> inputs, outputs;
+  size_t constant = 0;
+  for (const Segment::Value &value : segment.inputs) {
+    const Geometry &as = value.geometry;
+    inputs.push_back(value.storage < 0 ? segment.constants[constant++]
+                                       : known_[size_t(value.storage)].array.view(
+                                             as.shape, as.strides, as.offset));
+  }
+  for (const Segment::Value &value : segment.outputs) {
+    bool isMet = value.isMade && size_t(value.storage) < known_.size();
+    Result<Array> output = isMet ? known_[size_t(value.storage)].array
+                                 : Array::later(value.geometry.type, value.geometry.shape);
+    if (!output.ok())
+      return output.status();
+    if (Status status = output->provide(); !status.ok())
+      return status;
+    if (!isMet)
+      coming_[value.storage] = *output;
+    outputs.push_back(std::move(*output));
+  }
+  return runInto(segment.compiled, "step", inputs, outputs);
+}
+
+/// Python has issued all of the segment: what it writes outside is written, and the next one
+/// begins.
+Status Coexecution::finishSegment() {
+  const Segment &segment = *segmentUnderWay();
+  std::set<int> held = alive();
+  if (!std::includes(segment.wanted.begin(), segment.wanted.end(), held.begin(), held.end()))
+    return fallBack("a tensor is kept");
+  if (!isLaunched_)
+    if (Status status = launch(segment); !status.ok())
+      return status;
+  std::vector<Array> to, from;
+  for (const Segment::Value &value : segment.outputs) {
+    if (value.isMade)
+      continue;
+    const Geometry &as = value.geometry;
+    to.push_back(known_[size_t(value.storage)].array.view(as.shape, as.strides, as.offset));
+    from.push_back(std::move(coming_.at(value.storage)));
+  }
+  return moveInto(to, from);
+}
+
+/// Leaves the known paths: what the segment has put off is done, and the step is recorded from
+/// here.
+Status Coexecution::fallBack(const std::string &why) {
+  isFollowing_ = false;
+  ++counts_.fellBack;
+  departures_.push_back(placeOfCall() + ": " + why);
+  if (departures_.size() > kMostDepartures)
+    departures_.erase(departures_.begin());
+  if (isLaunched_) { // for nothing; what it could not compute is none of the program's failures
+    std::vector<Array> made;
+    for (const Known &known : known_)
+      if (known.isMade && known.madeBy == segment_)
+        made.push_back(known.array);
+    waitForEngine(made);
+  }
+  coming_.clear();
+  for (const Deed &deed : deeds_)
+    if (deed.segment < 0)
+      if (Status status = redo(deed); !status.ok())
+        return status;
+  return {};
+}
+
+/// Does a deed, into its results.
+Status Coexecution::redo(const Deed &deed) {
+  for (const Array &result : deed.results)
+    if (Status status = result.provide(); !status.ok())
+      return status;
+  switch (deed.kind) {
+  case Deed::Kind::Operation:
+    return computeInto(*deed.op, deed.attributes, deed.operands, deed.results);
+  case Deed::Kind::Program:
+    return runInto(deed.program, "program", deed.operands, deed.results);
+  case Deed::Kind::Concat:
+    return concatenateInto(deed.attributes.integer("axis"), deed.operands, deed.results[0]);
+  case Deed::Kind::Write:
+    return copyInto(deed.results[0], deed.operands[0]);
+  case Deed::Kind::View:
+  case Deed::Kind::Read:
+    return {};
+  }
+  return {};
+}
+
+// ---- deeds
+
+/// A deed whose signature is complete: it is followed, or recorded, and its place is `place`.
+Status Coexecution::keep(Deed deed) {
+  if (isFollowing_ && !follows(deed.signature))
+    if (Status status = fallBack("the step goes another way"); !status.ok())
+      return status;
+  if (!isFollowing_)
+    deed.place = placeOfCall();
+  ++compared_;
+  deeds_.push_back(std::move(deed));
+  return {};
+}
+
+/// A deed that makes its results. `types`: with shapes.
+Result<std::vector<Array>> Coexecution::meet(Deed deed,
+                                             const std::vector<reference::ResultType> &types) {
+  for (Array &operand : deed.operands)
+    if (Status status = takeOperand(operand, deed.signature); !status.ok())
+      return status;
+  if (Status status = keep(std::move(deed)); !status.ok())
+    return status;
+  std::vector<Array> results;
+  for (const reference::ResultType &type : types) {
+    auto coming = coming_.find(int(known_.size()));
+    Result<Array> result =
+        coming == coming_.end() ? Array::later(type.type, *type.shape) : coming->second;
+    if (!result.ok())
+      return result.status();
+    Known &known = meetStorage(*result);
+    known.isMade = known.isComing = true;
+    known.madeBy = segment_;
+    results.push_back(std::move(*result));
+  }
+  deeds_.back().results = results;
+  if (Status status = isFollowing_ ? advance() : redo(deeds_.back()); !status.ok())
+    return status;
+  return results;
+}
+
+Result<std::vector<Array>> Coexecution::operation(const Operator &op, const Attributes &attributes,
+                                                  Arrays operands,
+                                                  const std::vector<reference::ResultType> &types) {
+  Deed deed{Deed::Kind::Operation, &op, attributes};
+  deed.operands.assign(operands.begin(), operands.end());
+  deed.signature = "p";
+  append(deed.signature, int64_t(reinterpret_cast<intptr_t>(&op)));
+  append(deed.signature, attributes);
+  return meet(std::move(deed), types);
+}
+
+Result<std::vector<Array>> Coexecution::program(std::shared_ptr<const Compiled> compiled,
+                                                Arrays operands,
+                                                const std::vector<reference::ResultType> &types) {
+  Deed deed{Deed::Kind::Program};
+  deed.operands.assign(operands.begin(), operands.end());
+  deed.signature = "g";
+  append(deed.signature, int64_t(reinterpret_cast<intptr_t>(compiled.get())));
+  deed.program = std::move(compiled);
+  return meet(std::move(deed), types);
+}
+
+Result<Array> Coexecution::concat(int64_t axis, Arrays operands, DataType type, Shape shape) {
+  Deed deed{Deed::Kind::Concat};
+  deed.operands.assign(operands.begin(), operands.end());
+  deed.attributes.set("axis", axis);
+  deed.signature = "j";
+  append(deed.signature, axis);
+  Result<std::vector<Array>> results = meet(std::move(deed), {{type, std::move(shape)}});
+  if (!results.ok())
+    return results.status();
+  return results->front();
+}
+
+Result<bool> Coexecution::write(const Array &to, const Array &from) {
+  Known *target = find(to), *source = find(from);
+  if (to.storage()->isShared() || isComplex(to.type()) ||
+      (!target && !(source && source->isComing))) {
+    if (target)
+      if (Status status = read(to, /*toWrite=*/true); !status.ok())
+        return status;
+    return false;
+  }
+  Deed deed{Deed::Kind::Write};
+  deed.signature = "w";
+  Array operand = from;
+  if (Status status = takeOperand(operand, deed.signature); !status.ok())
+    return status;
+  append(deed.signature, int64_t(meetStorage(to).number));
+  append(deed.signature, to);
+  deed.operands.push_back(std::move(operand));
+  if (Status status = keep(std::move(deed)); !status.ok())
+    return status;
+  deeds_.back().results.push_back(to);
+  meetStorage(to).isComing = true;
+  if (Status status = isFollowing_ ? advance() : redo(deeds_.back()); !status.ok())
+    return status;
+  return true;
+}
+
+void Coexecution::view(const Array &of, const Array &view, const ViewStep &step) {
+  bool isSame =
+      view.offset() == of.offset() && view.shape() == of.shape() && view.strides() == of.strides();
+  if (isSame || isComplex(of.type()))
+    return;
+  Deed deed{Deed::Kind::View};
+  deed.view = step;
+  deed.operands.push_back(of);
+  deed.results.push_back(view);
+  deeds_.push_back(std::move(deed));
+}
+
+Status Coexecution::read(const Array &array, bool toWrite) {
+  Known *known = find(array);
+  if (!known || !(known->isComing || toWrite))
+    return {};
+  if (current() != this)
+    return isFollowing_ ? fallBack("another thread reads") : Status();
+  Deed deed{Deed::Kind::Read};
+  deed.signature = toWrite ? "R" : "r";
+  append(deed.signature, int64_t(known->number));
+  deed.operands.push_back(known->array);
+  if (Status status = keep(std::move(deed)); !status.ok())
+    return status;
+  std::vector<size_t> needed = neededFor(*find(array), toWrite);
+  std::set<int> made;
+  for (size_t i : needed)
+    for (const Array &result : deeds_[i].results)
+      made.insert(find(result)->number);
+  for (Known &each : known_)
+    if (each.isComing && each.isMade && each.madeBy == segment_ && !made.contains(each.number))
+      each.madeBy = segment_ + 1;
+  if (isFollowing_)
+    if (Status status = finishSegment(); !status.ok())
+      return status;
+  alive_.resize(segment_ + 1);
+  alive_[segment_] = isFollowing_ ? segmentUnderWay()->wanted : aliveWhenIdle();
+  for (size_t i : needed)
+    deeds_[i].segment = int(segment_);
+  for (int number : made)
+    known_[size_t(number)].isComing = false;
+  ++segment_;
+  isLaunched_ = false;
+  coming_.clear();
+  return advance();
+}
+
+} // namespace tensmith::eager

@@ -1,0 +1,186 @@
+// A recorded step as a path: each of its segments is the program of a tape that is told the
+// segment's deeds. What the tape reads from outside are the segment's inputs.
+//
+// Paths that are the same to the end of a segment share it, with the outputs of them all: until
+// there, nobody needs to know which of them a step is on.
+#include "eager/Coexecution.h"
+
+#include <algorithm>
+
+namespace tensmith::eager {
+namespace {
+
+/// Beyond, the one that was run the least is given up.
+constexpr size_t kMostPaths = 32;
+
+bool areSame(const Path &a, const Path &b, size_t end) {
+  return a.signatures.size() >= end && b.signatures.size() >= end &&
+         std::equal(a.signatures.begin(), a.signatures.begin() + ptrdiff_t(end),
+                    b.signatures.begin());
+}
+
+/// Paths end where a read is, or where the step ends.
+bool endsWithRead(const Path &path, const Segment &segment) {
+  return segment.end < path.signatures.size();
+}
+
+Attributes textAttribute(const std::string &text) {
+  Attributes attributes;
+  attributes.set("text", text);
+  return attributes;
+}
+
+} // namespace
+
+Status Coexecution::tell(Tape &tape, const Deed &deed) const {
+  switch (deed.kind) {
+  case Deed::Kind::Operation:
+    return tape.record(deed.op->name, deed.attributes, deed.operands, deed.results);
+  case Deed::Kind::Concat:
+    return tape.record("concat", deed.attributes, deed.operands, deed.results);
+  case Deed::Kind::Program:
+    return tape.record("program", textAttribute(deed.program->text), deed.operands, deed.results);
+  case Deed::Kind::Write:
+    return tape.write(deed.results[0], deed.operands[0]);
+  case Deed::Kind::View:
+    tape.view(deed.operands[0], deed.results[0], deed.view);
+    return {};
+  case Deed::Kind::Read:
+    return {};
+  }
+  return {};
+}
+
+/// The program of a segment's deeds, with what is wanted and what they write outside as its
+/// outputs.
+Status Coexecution::build(Segment &segment, int number) const {
+  auto tape = std::make_shared<Tape>(/*isStrict=*/false, /*isWhole=*/true);
+  std::set<int> written;
+  for (const Deed &deed : deeds_) {
+    if (deed.segment != number && deed.kind != Deed::Kind::View)
+      continue;
+    if (Status status = tell(*tape, deed); !status.ok())
+      return status;
+    if (deed.kind == Deed::Kind::Write)
+      written.insert(numbers_.at(deed.results[0].storage().get()));
+  }
+  segment.outputs.clear();
+  std::vector<Tape::Number> numbers;
+  auto give = [&](int storage, const Geometry &geometry, Tape::Number value, bool isMade) {
+    bool isGiven = std::find(numbers.begin(), numbers.end(), value) != numbers.end();
+    if (isGiven || !tape->isComputed(value))
+      value = tape->add("identity", {}, {value}, {{geometry.type, geometry.shape}});
+    numbers.push_back(value);
+    segment.outputs.push_back({storage, geometry, isMade});
+  };
+  for (int storage : segment.wanted) {
+    const Array &array = known_[size_t(storage)].array;
+    Result<Tape::Number> value = tape->read(array);
+    if (!value.ok())
+      return value.status();
+    give(storage, Geometry(array), *value, true);
+    written.erase(storage);
+  }
+  for (int storage : written) {
+    const Known &known = known_[size_t(storage)];
+    bool isOfOthers = !known.isMade || known.madeBy != size_t(number);
+    if (auto base = tape->baseOf(known.array); base && isOfOthers)
+      give(storage, base->first, base->second, false);
+  }
+  Tape::Program program = tape->program(numbers);
+  tape->release();
+  segment.text = std::move(program.text);
+  segment.compiled = nullptr;
+  segment.inputs.clear();
+  segment.constants.clear();
+  segment.lastInput = 0;
+  for (const Array &input : program.inputs) {
+    auto found = numbers_.find(input.storage().get());
+    segment.inputs.push_back(
+        {found == numbers_.end() ? -1 : found->second, Geometry(input), false});
+    if (found == numbers_.end())
+      segment.constants.push_back(input);
+    else
+      segment.lastInput = std::max(segment.lastInput, known_[size_t(found->second)].metAt + 1);
+  }
+  return {};
+}
+
+/// For each segment what it makes that is held by Python at its end, read, or used later.
+std::vector<std::set<int>> Coexecution::wantedOf() const {
+  std::vector<std::set<int>> wanted = alive_;
+  wanted.resize(segment_ + 1);
+  for (const Deed &deed : deeds_) {
+    bool isRead = deed.kind == Deed::Kind::Read;
+    for (const auto *list : {&deed.operands, &deed.results})
+      for (const Array &array : *list) {
+        auto found = numbers_.find(array.storage().get());
+        if (found == numbers_.end() || deed.kind == Deed::Kind::View)
+          continue;
+        const Known &known = known_[size_t(found->second)];
+        if (known.isMade && (isRead || known.madeBy != size_t(deed.segment)))
+          wanted[known.madeBy].insert(known.number);
+      }
+  }
+  return wanted;
+}
+
+Status Coexecution::addPath() {
+  auto path = std::make_shared<Path>();
+  size_t begin = 0;
+  auto close = [&] {
+    auto segment = std::make_shared<Segment>();
+    segment->begin = begin;
+    segment->end = path->signatures.size();
+    path->segments.push_back(std::move(segment));
+  };
+  for (const Deed &deed : deeds_) {
+    if (deed.kind == Deed::Kind::Read) {
+      close();
+      begin = path->signatures.size() + 1;
+    }
+    if (deed.kind == Deed::Kind::View)
+      continue;
+    path->signatures.push_back(deed.signature);
+    path->places.push_back(deed.place);
+  }
+  close();
+  std::vector<std::set<int>> wanted = wantedOf();
+  for (size_t i = 0; i < path->segments.size(); ++i) {
+    std::shared_ptr<Segment> &segment = path->segments[i];
+    for (const std::shared_ptr<Path> &other : paths_)
+      if (i < other->segments.size() && other->segments[i]->begin == segment->begin &&
+          other->segments[i]->end == segment->end && areSame(*path, *other, segment->end) &&
+          endsWithRead(*path, *segment) == endsWithRead(*other, *segment)) {
+        segment = other->segments[i];
+        break;
+      }
+    size_t before = segment->wanted.size();
+    segment->wanted.insert(wanted[i].begin(), wanted[i].end());
+    if (segment->wanted.size() == before && !segment->text.empty())
+      continue;
+    if (Status status = build(*segment, int(i)); !status.ok())
+      return status;
+  }
+  bool isKnown = std::any_of(paths_.begin(), paths_.end(), [&](const auto &other) {
+    return other->signatures == path->signatures;
+  });
+  if (isKnown)
+    return {};
+  if (paths_.size() >= kMostPaths)
+    paths_.erase(std::min_element(paths_.begin(), paths_.end(),
+                                  [](const auto &a, const auto &b) { return a->runs < b->runs; }));
+  paths_.push_back(std::move(path));
+  return {};
+}
+
+std::vector<std::shared_ptr<Segment>> Coexecution::uncompiled() const {
+  std::vector<std::shared_ptr<Segment>> found;
+  for (const std::shared_ptr<Path> &path : paths_)
+    for (const std::shared_ptr<Segment> &segment : path->segments)
+      if (!segment->isEmpty() && !segment->compiled)
+        found.push_back(segment);
+  return found;
+}
+
+} // namespace tensmith::eager

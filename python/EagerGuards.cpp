@@ -1,0 +1,148 @@
+// What converted functions (tensmith.functions) assume of the values that they have read, checked
+// in one call: their guards are a good part of a small step, and most of them compare two pointers.
+//
+// A call runs no code of the program: values are compared by identity, or have exactly the type of
+// a constant, which is one of Python's immutable ones or an element type.
+#include "python/Eager.h"
+
+#include <nanobind/stl/pair.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tensmith::python {
+namespace {
+
+/// A Tensor's array; null for anything else.
+const Array *arrayOf(PyObject *x) {
+  static PyTypeObject *const type =
+      reinterpret_cast<PyTypeObject *>(nb::type<Tensor>().inc_ref().ptr());
+  if (Py_TYPE(x) != type && !nb::isinstance<Tensor>(nb::handle(x)))
+    return nullptr;
+  return &nb::inst_ptr<Tensor>(nb::handle(x))->array;
+}
+
+/// Of one type and equal; floats with their signs, so that -0.0 is not 0.0.
+bool isConstant(PyObject *x, PyObject *constant) {
+  if (x == constant)
+    return true;
+  if (Py_TYPE(x) != Py_TYPE(constant))
+    return false;
+  if (PyFloat_CheckExact(x)) {
+    double a = PyFloat_AsDouble(x), b = PyFloat_AsDouble(constant);
+    return a == b && std::signbit(a) == std::signbit(b);
+  }
+  int isEqual = PyObject_RichCompareBool(x, constant, Py_EQ);
+  if (isEqual < 0)
+    throw nb::python_error();
+  return isEqual == 1;
+}
+
+/// A list of checks, in the order of the values that they are of.
+class Guards {
+public:
+  /// Each a pair: "same" with an object, "equal" with a constant, "leaf" or "tensor" (of an element
+  /// type, that asks for gradients or does not) and "shape" with a tensor to be like.
+  explicit Guards(const std::vector<std::pair<std::string, nb::object>> &checks) {
+    for (const auto &[kind, like] : checks) {
+      Check check{kind == "same"    ? Kind::Same
+                  : kind == "equal" ? Kind::Equal
+                  : kind == "shape" ? Kind::Shape
+                                    : Kind::Type,
+                  like};
+      if (check.kind == Kind::Shape || check.kind == Kind::Type) {
+        const Array &array = nb::cast<Tensor &>(like).array;
+        check.type = array.type();
+        check.shape = array.shape();
+        check.isLeaf = kind == "leaf";
+      }
+      checks_.push_back(std::move(check));
+    }
+  }
+
+  /// The number of the first check that does not hold; -1 where all do.
+  int64_t failed(nb::tuple values) const {
+    if (values.size() != checks_.size())
+      throw nb::value_error("as many values as checks are needed");
+    for (size_t i = 0; i < checks_.size(); ++i)
+      if (!holds(checks_[i], PyTuple_GetItem(values.ptr(), Py_ssize_t(i))))
+        return int64_t(i);
+    return -1;
+  }
+
+private:
+  enum class Kind : uint8_t { Same, Equal, Type, Shape };
+  struct Check {
+    Kind kind;
+    nb::object like;
+    DataType type = DataType::Undefined;
+    Shape shape = {};
+    bool isLeaf = false;
+  };
+
+  static bool holds(const Check &check, PyObject *x) {
+    if (check.kind == Kind::Same)
+      return x == check.like.ptr();
+    if (check.kind == Kind::Equal)
+      return isConstant(x, check.like.ptr());
+    const Array *array = arrayOf(x);
+    if (!array)
+      return false;
+    if (check.kind == Kind::Shape)
+      return array->shape() == check.shape;
+    return array->type() == check.type && (array->storage()->leaf != nullptr) == check.isLeaf;
+  }
+
+  std::vector<Check> checks_;
+};
+
+bool areDistinct(std::vector<const void *> pointers) {
+  std::sort(pointers.begin(), pointers.end());
+  return std::adjacent_find(pointers.begin(), pointers.end()) == pointers.end();
+}
+
+bool distinct(nb::tuple objects) {
+  std::vector<const void *> pointers;
+  for (nb::handle each : objects)
+    pointers.push_back(each.ptr());
+  return areDistinct(std::move(pointers));
+}
+
+/// Whether tensors that are written share no memory with each other, nor with those that are read.
+bool apart(nb::tuple written, nb::tuple read) {
+  std::vector<const void *> own;
+  for (nb::handle each : written)
+    own.push_back(nb::cast<Tensor &>(each).array.storage().get());
+  std::sort(own.begin(), own.end());
+  if (std::adjacent_find(own.begin(), own.end()) != own.end())
+    return false;
+  return std::none_of(read.begin(), read.end(), [&](nb::handle each) {
+    const void *memory = nb::cast<Tensor &>(each).array.storage().get();
+    return std::binary_search(own.begin(), own.end(), memory);
+  });
+}
+
+/// Of exactly these keys, in this order.
+bool hasKeys(nb::dict dict, nb::tuple keys) {
+  if (dict.size() != keys.size())
+    return false;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  for (Py_ssize_t i = 0; PyDict_Next(dict.ptr(), &at, &key, &value); ++i)
+    if (!isConstant(key, PyTuple_GetItem(keys.ptr(), i)))
+      return false;
+  return true;
+}
+
+} // namespace
+
+void bindGuards(nb::module_ &m) {
+  nb::class_<Guards>(m, "Guards")
+      .def(nb::init<const std::vector<std::pair<std::string, nb::object>> &>())
+      .def("failed", &Guards::failed);
+  m.def("distinct", distinct);
+  m.def("apart", apart);
+  m.def("has_keys", hasKeys);
+}
+
+} // namespace tensmith::python
