@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <utility>
 
 namespace tensmith::tune {
 
@@ -16,28 +17,78 @@ struct KernelTuner::Entry {
   RunOutcome last;             // of its last run, or why it was not built
   std::vector<double> seconds; // of all runs
   std::vector<double> ratios;  // to the incumbent of the same turn
+  Features features;
 };
 
 KernelTuner::KernelTuner(const TunableKernel &kernel, Bench &bench, Database &database,
                          const TuningSettings &settings)
     : kernel_(kernel), bench_(bench), database_(database), settings_(settings),
-      model_(treesModel(settings.loss, settings.seed)) {
+      model_(treesModel(settings.loss, settings.seed)), random_(settings.seed) {
   search_ = makeSearch(settings.search, kernel.space, settings.seed,
                        {model_, nullptr, settings.acquisition});
   incumbentChoices_ = kernel.estimated;
-  std::vector<Observation> known;
-  for (const Trial &trial : database.trials(kernel.name.machine, kernel.name.key)) {
-    Configuration configuration = kernel.space.parse(trial.choices);
-    if (trial.compiler != settings.compiler || configuration.empty())
+  resume();
+}
+
+void KernelTuner::resume() {
+  for (Trial &trial : database_.trials(kernel_.name.machine, kernel_.name.key)) {
+    Configuration configuration = kernel_.space.parse(trial.choices);
+    if (trial.compiler != settings_.compiler || configuration.empty())
       continue;
-    known.push_back({std::move(configuration), trial.outcome == "timed" && !trial.seconds.empty()
-                                                   ? medianOf(trial.seconds)
-                                                   : kFailed});
+    bool isTimed = trial.outcome == "timed" && !trial.seconds.empty();
+    observed_.push_back({std::move(configuration), isTimed ? medianOf(trial.seconds) : kFailed});
+    features_.push_back(std::move(trial.features));
   }
-  search_->observe(known);
-  observed_ = std::move(known);
-  if (auto winner = database.winner(kernel.name.machine, kernel.name.key))
+  isNew_ = observed_.empty();
+  search_->observe(observed_);
+  if (auto winner = database_.winner(kernel_.name.machine, kernel_.name.key))
     incumbentChoices_ = winner->choices;
+}
+
+/// Half of the first batch; and all of the second one where what was measured since shows that the
+/// history knows something of this kernel. Later batches are the search's own.
+void KernelTuner::suggest(size_t count) {
+  bool isFirst = std::exchange(isNew_, false);
+  if (!settings_.precedents || (!isFirst && !history_))
+    return;
+  if (isFirst)
+    count = std::max<size_t>(1, count / 2);
+  std::vector<Configuration> points;
+  if (isFirst) {
+    points = nearestPoints(kernel_, database_, std::max<size_t>(1, count / 2));
+    history_ = historyOf(kernel_.name, database_, settings_.compiler, settings_.seed);
+  } else if (!orders(*history_)) {
+    history_.reset();
+  }
+  if (history_)
+    std::ranges::move(likeliest(kernel_, *history_, bench_, random_, count),
+                      std::back_inserter(points));
+  points.resize(std::min(points.size(), count));
+  search_->suggest(std::move(points));
+  if (!isFirst)
+    history_.reset();
+}
+
+bool KernelTuner::orders(const History &history) const {
+  constexpr double kFair = 0.6; // of pairs; half are in order by chance
+  std::vector<Features> rows;
+  std::vector<double> seconds;
+  for (size_t i = 0; i < observed_.size(); ++i)
+    if (features_[i].size() == history.length) {
+      rows.push_back(features_[i]);
+      seconds.push_back(observed_[i].seconds);
+    }
+  return !rows.empty() && pairwiseAccuracy(*history.model, rows, seconds) >= kFair;
+}
+
+/// The search begins from it: estimates are seldom far off.
+void KernelTuner::observeEstimate() {
+  Observation estimate{kernel_.space.parse(kernel_.estimated), before_};
+  if (estimate.configuration.empty())
+    return;
+  search_->observe(std::span(&estimate, 1));
+  observed_.push_back(std::move(estimate));
+  features_.push_back(bench_.features(kernel_.name.key, kernel_.estimated));
 }
 
 bool KernelTuner::start() {
@@ -55,6 +106,7 @@ bool KernelTuner::start() {
   }
   before_ = best_ = first.seconds;
   incumbent_ = estimated_;
+  observeEstimate();
   std::string why;
   if (incumbentChoices_ == kernel_.estimated)
     return true;
@@ -63,8 +115,13 @@ bool KernelTuner::start() {
   Verdict verdict;
   if (kept)
     verdict = challenge(bench_, *kept, *estimated_);
-  if (!kept || !verdict.failure.empty()) {
+  bool isSlower = verdict.failure.empty() && verdict.confidence <= 1 - Verdict::kConfident;
+  if (!kept || !verdict.failure.empty() || isSlower) {
     incumbentChoices_ = kernel_.estimated;
+    if (isSlower)
+      database_.removeWinner(kernel_.name);
+    if (kept)
+      bench_.drop(*kept);
     return true;
   }
   incumbent_ = kept;
@@ -77,6 +134,7 @@ size_t KernelTuner::step(size_t most) {
   if (!start())
     return 0;
   std::vector<Entry> entries;
+  suggest(std::min(most, settings_.batch));
   for (Configuration &configuration : search_->propose(std::min(most, settings_.batch))) {
     Entry entry;
     entry.choices = kernel_.space.text(configuration);
@@ -85,6 +143,8 @@ size_t KernelTuner::step(size_t most) {
     entry.candidate = bench_.build(kernel_.name.key, entry.choices, why);
     if (!entry.candidate)
       entry.last = {"not built", 0, why};
+    else
+      entry.features = bench_.features(kernel_.name.key, entry.choices);
     entries.push_back(std::move(entry));
   }
   measure(entries);
@@ -101,6 +161,8 @@ size_t KernelTuner::step(size_t most) {
   }
   search_->observe(news);
   observed_.insert(observed_.end(), news.begin(), news.end());
+  for (const Entry &entry : entries)
+    features_.push_back(entry.features);
   constexpr double kWorthIt = 0.99;
   if (fastest && medianOf(fastest->ratios) < kWorthIt)
     challengeBy(*fastest);
@@ -158,6 +220,7 @@ void KernelTuner::record(const Entry &entry) {
   trial.compiler = settings_.compiler;
   trial.at = int64_t(std::time(nullptr));
   trial.seconds = entry.seconds;
+  trial.features = entry.features;
   if (trial.outcome != "not run")
     database_.add(kernel_.name, trial);
 }

@@ -5,27 +5,17 @@
 // that is hopeless after its first turn gets no more. One that looks faster than the incumbent
 // takes its place only by a challenge (Challenge.h), and then stands in the database as the
 // kernel's winner: whatever happens to this process afterwards.
+//
+// The search begins near the estimates' point and at what other kernels' history suggests
+// (Precedents.h).
 #pragma once
 
 #include "tune/Bench.h"
 #include "tune/Challenge.h"
-#include "tune/database/Database.h"
+#include "tune/Precedents.h"
 #include "tune/search/Search.h"
 
-#include <memory>
-
 namespace tensmith::tune {
-
-/// As the compiler tells of it (ts_tuning_describe).
-struct TunableKernel {
-  KernelName name;
-  std::vector<std::string> nodes;
-  std::string kind;      // its template
-  std::string estimated; // choices
-  std::string untunable; // why it can't be; empty: it can
-  double uses = 1, flops = 0, bytes = 0;
-  SearchSpace space;
-};
 
 struct TuningSettings {
   std::string search = "annealing";
@@ -33,9 +23,10 @@ struct TuningSettings {
   Acquisition acquisition = Acquisition::Mean;
   uint64_t seed = 1;
   size_t batch = 8;
-  int turns = 3;         // of a candidate that is not hopeless
-  double hopeless = 1.5; // times the incumbent's time
-  std::string compiler;  // version, for the database
+  int turns = 3;          // of a candidate that is not hopeless
+  double hopeless = 1.5;  // times the incumbent's time
+  std::string compiler;   // version, for the database
+  bool precedents = true; // whether other kernels' history is looked at
 };
 
 class KernelTuner {
@@ -70,6 +61,10 @@ public:
 
 private:
   bool start();
+  void resume();
+  void observeEstimate();
+  void suggest(size_t count);
+  bool orders(const History &history) const;
   struct Entry;
   void measure(std::vector<Entry> &entries);
   void challengeBy(Entry &entry);
@@ -82,6 +77,10 @@ private:
   std::shared_ptr<CostModel> model_;
   std::unique_ptr<Search> search_;
   std::vector<Observation> observed_;
+  std::vector<Features> features_; // of what was observed; empty where nobody knows
+  bool isNew_ = false;             // nothing of it was known, and no batch was made
+  std::optional<History> history_; // of other kernels, for as long as it is asked
+  Random random_;
   std::optional<size_t> estimated_, incumbent_; // candidates
   std::string incumbentChoices_, broken_;
   double before_ = 0, best_ = 0;

@@ -39,9 +39,9 @@ struct TuneCallbacks {
 };
 
 /// The report: {"model", "machine", "database", "trials", "failures", "seconds", "before_ms",
-/// "after_ms" (of the model; null: not measured), "confidence", "kernels": [{"key", "kernel",
-/// "nodes", "template", "uses", "points", "trials", "failures", "before_us", "after_us", "choices",
-/// "estimated", "untunable", "curve_us", "importances", "predicted"}]}.
+/// "after_ms" (of the model; null: not measured), "confidence" (null where nothing won), "kernels":
+/// [{"key", "kernel", "nodes", "template", "uses", "points", "trials", "failures", "before_us",
+/// "after_us", "choices", "estimated", "untunable", "curve_us", "importances", "predicted"}]}.
 client::Json tuneModel(const TuneRequest &request, const TuneCallbacks &callbacks);
 
 } // namespace tensmith::tune

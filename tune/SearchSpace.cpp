@@ -1,4 +1,4 @@
-// Configurations by number, and their neighbours; see SearchSpace.h.
+// From descriptions and texts to points, and moves that are drawn; see SearchSpace.h.
 #include "tune/SearchSpace.h"
 
 #include "files/Failure.h"
@@ -9,10 +9,10 @@
 namespace tensmith::tune {
 namespace {
 
-constexpr uint64_t kMostPoints = uint64_t(1) << 62;
-
-uint64_t bounded(uint64_t a, uint64_t b) {
-  return a != 0 && b > kMostPoints / a ? kMostPoints : a * b;
+/// By the ratio, since what choices count is mostly doubled.
+ptrdiff_t nearestOf(std::span<const double> numbers, double wanted) {
+  auto distance = [&](double number) { return std::abs(std::log2((1 + number) / (1 + wanted))); };
+  return std::ranges::min_element(numbers, {}, distance) - numbers.begin();
 }
 
 } // namespace
@@ -32,104 +32,23 @@ SearchSpace SearchSpace::fromJson(const Json &choices, const std::string &what) 
     }
     if (dimension.name.empty() || dimension.values.empty())
       fail(what, "a choice has no name or no values; this is a mistake in tensmith");
+    MixedRadix::Digit digit{int32_t(dimension.values.size())};
     const Json where = choice.value("where", Json::object());
     for (const auto &[name, allowed] : where.items()) {
       auto guard = std::ranges::find(space.dimensions_, name, &Dimension::name);
       if (guard == space.dimensions_.end())
         fail(what, "'" + dimension.name + "' depends on '" + name + "', which is no choice before");
-      dimension.guard = int32_t(guard - space.dimensions_.begin());
+      digit.guard = int32_t(guard - space.dimensions_.begin());
       for (const Json &value : allowed) {
         auto place = std::ranges::find(guard->values, value.dump());
         if (place != guard->values.end())
-          dimension.guardValues.push_back(int32_t(place - guard->values.begin()));
+          digit.guardValues.push_back(int32_t(place - guard->values.begin()));
       }
     }
     space.dimensions_.push_back(std::move(dimension));
+    space.radix_.add(std::move(digit));
   }
   return space;
-}
-
-bool SearchSpace::exists(size_t dimension, const Configuration &before) const {
-  const Dimension &here = dimensions_[dimension];
-  return here.guard < 0 ||
-         std::ranges::find(here.guardValues, before[size_t(here.guard)]) != here.guardValues.end();
-}
-
-bool SearchSpace::guards(size_t dimension) const {
-  return std::any_of(dimensions_.begin() + ptrdiff_t(dimension) + 1, dimensions_.end(),
-                     [&](const Dimension &later) { return later.guard == int32_t(dimension); });
-}
-
-uint64_t SearchSpace::behind(size_t dimension, const Configuration &before) const {
-  if (dimension == dimensions_.size())
-    return 1;
-  Configuration with = before;
-  with.push_back(kAbsent);
-  if (!exists(dimension, before))
-    return behind(dimension + 1, with);
-  const auto count = int32_t(dimensions_[dimension].values.size());
-  if (!guards(dimension)) {
-    with.back() = 0;
-    return bounded(uint64_t(count), behind(dimension + 1, with));
-  }
-  uint64_t sum = 0;
-  for (with.back() = 0; with.back() < count; ++with.back())
-    sum = std::min(sum + behind(dimension + 1, with), kMostPoints);
-  return sum;
-}
-
-Configuration SearchSpace::at(uint64_t number) const {
-  Configuration point;
-  for (size_t place = 0; place < dimensions_.size(); ++place) {
-    if (!exists(place, point)) {
-      point.push_back(kAbsent);
-      continue;
-    }
-    point.push_back(0);
-    for (;; ++point.back()) {
-      uint64_t later = behind(place + 1, point);
-      if (number < later || point.back() + 1 == int32_t(dimensions_[place].values.size()))
-        break;
-      number -= later;
-    }
-  }
-  return point;
-}
-
-bool SearchSpace::contains(const Configuration &configuration) const {
-  if (configuration.size() != dimensions_.size())
-    return false;
-  for (size_t i = 0; i < dimensions_.size(); ++i) {
-    int32_t value = configuration[i];
-    if ((value != kAbsent) != exists(i, configuration) ||
-        value >= int32_t(dimensions_[i].values.size()) || value < kAbsent)
-      return false;
-  }
-  return true;
-}
-
-Configuration SearchSpace::completed(Configuration configuration) const {
-  for (size_t i = 0; i < dimensions_.size(); ++i) {
-    if (!exists(i, configuration))
-      configuration[i] = kAbsent;
-    else if (configuration[i] == kAbsent)
-      configuration[i] = 0;
-  }
-  return configuration;
-}
-
-std::vector<Configuration> SearchSpace::neighbours(const Configuration &configuration) const {
-  std::vector<Configuration> all;
-  for (size_t i = 0; i < dimensions_.size(); ++i)
-    for (int32_t step : {-1, 1}) {
-      int32_t next = configuration[i] + step;
-      if (configuration[i] == kAbsent || next < 0 || next >= int32_t(dimensions_[i].values.size()))
-        continue;
-      Configuration changed = configuration;
-      changed[i] = next;
-      all.push_back(completed(std::move(changed)));
-    }
-  return all;
 }
 
 Configuration SearchSpace::mutated(const Configuration &configuration, Random &random) const {
@@ -143,7 +62,7 @@ Configuration SearchSpace::mutated(const Configuration &configuration, Random &r
   Configuration changed = configuration;
   auto value = int32_t(random.below(dimensions_[place].values.size() - 1));
   changed[place] = value + (value >= configuration[place] ? 1 : 0);
-  return completed(std::move(changed));
+  return radix_.completed(std::move(changed));
 }
 
 Configuration SearchSpace::crossover(std::span<const Configuration *const> parents,
@@ -154,7 +73,7 @@ Configuration SearchSpace::crossover(std::span<const Configuration *const> paren
     for (size_t other = 0; mixed[i] == kAbsent && other < parents.size(); ++other)
       mixed[i] = (*parents[other])[i];
   }
-  return completed(std::move(mixed));
+  return radix_.completed(std::move(mixed));
 }
 
 std::string SearchSpace::text(const Configuration &configuration) const {
@@ -185,7 +104,27 @@ Configuration SearchSpace::parse(const std::string &text) const {
     configuration[size_t(dimension - dimensions_.begin())] =
         int32_t(place - dimension->values.begin());
   }
-  return completed(std::move(configuration));
+  return radix_.completed(std::move(configuration));
+}
+
+Configuration SearchSpace::nearest(const std::string &text) const {
+  Json object = Json::parse("{" + text + "}", nullptr, false);
+  Configuration configuration(dimensions_.size(), kAbsent);
+  bool saysSomething = false;
+  for (size_t i = 0; object.is_object() && i < dimensions_.size(); ++i) {
+    const Dimension &dimension = dimensions_[i];
+    auto value = object.find(dimension.name);
+    if (value == object.end())
+      continue;
+    auto same = std::ranges::find(dimension.values, value->dump());
+    if (same == dimension.values.end() && value->is_number())
+      same = dimension.values.begin() + nearestOf(dimension.numbers, value->get<double>());
+    if (same == dimension.values.end())
+      continue;
+    configuration[i] = int32_t(same - dimension.values.begin());
+    saysSomething = true;
+  }
+  return saysSomething ? radix_.completed(std::move(configuration)) : Configuration();
 }
 
 std::vector<double> SearchSpace::knobs(const Configuration &configuration) const {

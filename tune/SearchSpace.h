@@ -3,9 +3,11 @@
 //
 // It is read from what the compiler tells of a kernel (ts_tuning_describe), so that nothing here
 // depends on the compiler's code. A point is a configuration: for each dimension the number of its
-// value, or kAbsent where an earlier choice has a value with which this one does not exist. Points
-// are counted and numbered as mixed radices are, the last dimension fastest.
+// value, or kAbsent where an earlier choice has a value with which this one does not exist
+// (base/MixedRadix.h).
 #pragma once
+
+#include "base/MixedRadix.h"
 
 #include <nlohmann/json.hpp>
 
@@ -20,8 +22,8 @@ namespace tensmith::tune {
 
 using Json = nlohmann::ordered_json;
 
-inline constexpr int32_t kAbsent = -1;
-using Configuration = std::vector<int32_t>;
+using tensmith::kAbsent;
+using Configuration = Digits;
 
 /// The same numbers on every machine, for one seed.
 class Random {
@@ -41,8 +43,6 @@ public:
     std::string name;
     std::vector<std::string> values; // as JSON has them
     std::vector<double> numbers;     // of values; of a word its place
-    int32_t guard = -1;              // the earlier dimension that it depends on; -1: none
-    std::vector<int32_t> guardValues = {};
   };
 
   /// Of "choices" in a description: [{"choice", "values", "where": {choice: [value, ...]}}]. Throws
@@ -50,13 +50,15 @@ public:
   static SearchSpace fromJson(const Json &choices, const std::string &what);
 
   const std::vector<Dimension> &dimensions() const { return dimensions_; }
-  /// At most 2^62.
-  uint64_t size() const { return behind(0, {}); }
-  Configuration at(uint64_t number) const;
+  /// At most 2^63.
+  uint64_t size() const { return radix_.size(); }
+  Configuration at(uint64_t number) const { return radix_.at(number); }
   Configuration random(Random &random) const { return at(random.below(size())); }
-  bool contains(const Configuration &configuration) const;
+  bool contains(const Configuration &configuration) const { return radix_.contains(configuration); }
   /// Those that differ in one choice, by the next lower or higher value.
-  std::vector<Configuration> neighbours(const Configuration &configuration) const;
+  std::vector<Configuration> neighbours(const Configuration &configuration) const {
+    return radix_.neighbours(configuration);
+  }
   /// One choice, drawn, takes another value, drawn.
   Configuration mutated(const Configuration &configuration, Random &random) const;
   /// Each choice as one of the parents makes it.
@@ -68,18 +70,17 @@ public:
   /// says something that the space doesn't have.
   Configuration parse(const std::string &text) const;
 
+  /// What another space's text says, with each value the nearest that there is here, and first
+  /// values for the rest. Empty where it says nothing of this space.
+  Configuration nearest(const std::string &text) const;
+
   /// A number for each dimension, log2(1 + value), -1 where it is absent: they tell points of this
   /// space apart, and mean nothing in another.
   std::vector<double> knobs(const Configuration &configuration) const;
 
 private:
-  bool exists(size_t dimension, const Configuration &before) const;
-  bool guards(size_t dimension) const;
-  uint64_t behind(size_t dimension, const Configuration &before) const;
-  /// Without choices that don't exist in it, and with first values of those that do.
-  Configuration completed(Configuration configuration) const;
-
   std::vector<Dimension> dimensions_;
+  MixedRadix radix_; // a digit for each
 };
 
 } // namespace tensmith::tune

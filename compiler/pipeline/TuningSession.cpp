@@ -175,6 +175,8 @@ Result<std::string> TuningSession::compile(const Kernel &kernel, const std::stri
 
 Result<std::vector<double>> TuningSession::features(const kernel::Key &key,
                                                     const std::string &choices) {
+  if (last_.key == key && last_.choices == choices)
+    return last_.features;
   const Kernel *kernel = find(key);
   if (!kernel)
     return invalidArgument("the model has no kernel " + key);
@@ -190,9 +192,13 @@ Result<TuningSession::Built> TuningSession::build(const kernel::Key &key,
   const Kernel *kernel = find(key);
   if (!kernel)
     return invalidArgument("the model has no kernel " + key);
-  auto bytes = compile(*kernel, choices, /*withCode=*/true, nullptr);
+  last_ = {};
+  std::vector<double> features;
+  auto bytes = compile(*kernel, choices, /*withCode=*/true,
+                       [&](const kernel::EmittedKernel &code) { features = loopFeatures(code); });
   if (!bytes.ok())
     return bytes.status();
+  last_ = {key, choices, std::move(features)};
   // Rounding of sums in another order is well below this; it is for what is wrong.
   constexpr double kTolerance = 1e-3, kTolerated16 = 1.0 / 16;
   return Built{kernel,

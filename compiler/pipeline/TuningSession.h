@@ -81,6 +81,12 @@ private:
   std::vector<Kernel> kernels_;
   std::map<kernel::Key, Run> runs_;
   std::unique_ptr<targets::Target> target_;
+
+  struct Last { // that was built: its features are mostly asked for next
+    kernel::Key key;
+    std::string choices;
+    std::vector<double> features;
+  } last_;
 };
 
 } // namespace tensmith::pipeline

@@ -74,6 +74,13 @@ def test_report(model, tuned):
     assert kernel["kernel"].split()[0] in page and "<svg" in page
 
 
+# Breaks if equal times make a winner, or noise is told as what tuning won or lost.
+def test_where_nothing_wins(model, tmp_path):
+    report, _ = tune(model, tmp_path / "tuned.sqlite", "--trials", 4, runners=(f"{RUNNER} --flat",))
+    assert all(kernel["choices"] == kernel["estimated"] for kernel in report["kernels"])
+    assert report["before_ms"] == report["after_ms"] and report["confidence"] is None
+
+
 def test_compilations_take_what_was_found(model, tuned, tmp_path):
     database, report = tuned
     (kernel,) = report["kernels"]

@@ -34,18 +34,18 @@ int show(const Settings &settings) {
   Table table({"trials", "before us", "after us", "kernel", "machine", "choices"});
   for (const tune::TunedKernel &kernel : database.kernels()) {
     const auto &winner = kernel.winner;
+    int64_t trials = database.countTrials(kernel.name);
     Json row = {{"machine", kernel.name.machine},
                 {"key", kernel.name.key},
                 {"kernel", kernel.name.structure},
-                {"trials", kernel.trials}};
+                {"trials", trials}};
     if (winner)
       row.update({{"choices", winner->choices},
                   {"before_us", winner->before * 1e6},
                   {"after_us", winner->seconds * 1e6},
                   {"confidence", winner->confidence}});
     rows.push_back(row);
-    table.add({std::to_string(kernel.trials),
-               winner ? fmt::format("{:.2f}", winner->before * 1e6) : "-",
+    table.add({std::to_string(trials), winner ? fmt::format("{:.2f}", winner->before * 1e6) : "-",
                winner ? fmt::format("{:.2f}", winner->seconds * 1e6) : "-", cellText(row["kernel"]),
                cellText(row["machine"]), winner ? cellText(row["choices"]) : "as estimated"});
   }
@@ -76,6 +76,9 @@ int importFrom(const Settings &settings) {
                                 : tune::importAll(database, std::string(text), settings.file);
   std::cout << fmt::format("{}: {} kernels, {} trials and {} winners are new\n", settings.database,
                            imported.kernels, imported.trials, imported.winners);
+  if (imported.unread > 0)
+    std::cerr << fmt::format("{}: is damaged; the trials of {} kernels can't be read\n",
+                             settings.file, imported.unread);
   return kSuccess;
 }
 
@@ -109,7 +112,8 @@ void addTuned(CLI::App &app, Action &chosen) {
   add("export", "Write all of it as JSON", exportTo)
       ->add_option("FILE", settings->file, "-: print it")
       ->required();
-  add("import", "Take in an export, or another database", importFrom)
+  add("import", "Take in an export, or another database; of a damaged one what can be read",
+      importFrom)
       ->add_option("FILE", settings->file)
       ->required()
       ->check(CLI::ExistingFile);

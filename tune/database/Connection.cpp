@@ -16,8 +16,7 @@ std::string meaningOf(int code, const char *message) {
   case SQLITE_NOTADB:
     return "is no database of tuned points; name another file, or move this one away";
   case SQLITE_CORRUPT:
-    return "is damaged (" + std::string(message) +
-           "); `sqlite3 FILE .recover | sqlite3 NEW` saves what can be read, or move the file away";
+    return "is damaged (" + std::string(message) + "); " + kWhatToDoOfDamage;
   case SQLITE_BUSY:
   case SQLITE_LOCKED:
     return "is being written by another program, which does not end; try again";

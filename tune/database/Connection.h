@@ -47,6 +47,9 @@ private:
 
 enum class Access { Read, Write };
 
+inline constexpr char kWhatToDoOfDamage[] =
+    "`tensmith tuned import FILE --database NEW` saves what can be read, or move the file away";
+
 class Connection {
 public:
   /// For reading the file must be there; for writing it is made, with its folder.

@@ -68,9 +68,7 @@ Database::Database(const std::string &path, Access access) : connection_(path, a
     makeTables();
     Statement quick(connection_, "PRAGMA quick_check(1)");
     if (quick.step() && quick.text(0) != "ok")
-      fail(path, "is damaged (" + quick.text(0) +
-                     "); `sqlite3 FILE .recover | sqlite3 NEW` saves what can be read, or move the "
-                     "file away");
+      fail(path, "is damaged (" + quick.text(0) + "); " + kWhatToDoOfDamage);
   }
   checkFormat();
 }
@@ -195,17 +193,22 @@ std::optional<Winner> Database::winner(const std::string &machine, const std::st
 std::vector<TunedKernel> Database::kernels() const {
   std::vector<TunedKernel> kernels;
   Statement rows(connection_,
-                 "SELECT machine, key, structure, (SELECT count(*) FROM trial WHERE kernel = "
-                 "kernel.id), winner.kernel IS NOT NULL, choices, seconds, before, confidence, "
-                 "compiler, at FROM kernel LEFT JOIN winner ON winner.kernel = kernel.id ORDER BY "
-                 "kernel.id");
+                 "SELECT machine, key, structure, winner.kernel IS NOT NULL, choices, seconds, "
+                 "before, confidence, compiler, at FROM kernel LEFT JOIN winner ON winner.kernel = "
+                 "kernel.id ORDER BY kernel.id");
   while (rows.step()) {
-    TunedKernel kernel{{rows.text(0), rows.text(1), rows.text(2)}, rows.integer(3), {}};
-    if (rows.integer(4))
-      kernel.winner = winnerOf(rows, 5);
+    TunedKernel kernel{{rows.text(0), rows.text(1), rows.text(2)}, {}};
+    if (rows.integer(3))
+      kernel.winner = winnerOf(rows, 4);
     kernels.push_back(std::move(kernel));
   }
   return kernels;
+}
+
+int64_t Database::countTrials(const KernelName &kernel) const {
+  Statement row(connection_, "SELECT count(*) FROM trial JOIN kernel ON kernel.id = kernel WHERE "
+                             "machine = ? AND key = ?");
+  return row.bind(kernel.machine).bind(kernel.key).step() ? row.integer(0) : 0;
 }
 
 std::string Database::state() const {

@@ -40,7 +40,6 @@ struct Winner {
 
 struct TunedKernel {
   KernelName name;
-  int64_t trials = 0;
   std::optional<Winner> winner;
 };
 
@@ -66,7 +65,9 @@ public:
   void removeWinner(const KernelName &kernel);
   std::optional<Winner> winner(const std::string &machine, const std::string &key) const;
 
+  /// Trials are not looked at, so that what is damaged of them harms no compilation.
   std::vector<TunedKernel> kernels() const;
+  int64_t countTrials(const KernelName &kernel) const;
   /// A word that is another one whenever winners are.
   std::string state() const;
   /// How many trials went.

@@ -41,8 +41,13 @@ bool areChoices(const std::string &choices) {
   return true;
 }
 
+bool isTime(double seconds) { return std::isfinite(seconds) && seconds > 0; }
+
+bool isWinner(const Winner &winner) {
+  return areChoices(winner.choices) && isTime(winner.seconds) && isTime(winner.before);
+}
+
 void check(const Record &record, const std::string &place) {
-  auto isTime = [](double seconds) { return std::isfinite(seconds) && seconds > 0; };
   for (const Trial &trial : record.trials) {
     if (!areChoices(trial.choices))
       fail(place, "a trial's choices are none: " + trial.choices);
@@ -50,7 +55,7 @@ void check(const Record &record, const std::string &place) {
       if (!isTime(seconds))
         fail(place, "a time is no number of seconds above 0");
   }
-  if (record.winner && (!areChoices(record.winner->choices) || !isTime(record.winner->seconds)))
+  if (record.winner && !isWinner(*record.winner))
     fail(place, "the winner's choices or time are none");
 }
 
@@ -136,10 +141,23 @@ Imported importAll(Database &into, const std::string &text, const std::string &f
 Imported merge(Database &into, const std::string &path) {
   Database other(path, Access::Read);
   std::vector<Record> records;
-  for (const TunedKernel &kernel : other.kernels())
-    records.push_back(
-        {kernel.name, other.trials(kernel.name.machine, kernel.name.key), kernel.winner});
-  return take(into, records);
+  int64_t unread = 0;
+  for (const TunedKernel &kernel : other.kernels()) {
+    Record record{kernel.name, {}, {}};
+    if (kernel.winner && isWinner(*kernel.winner))
+      record.winner = kernel.winner;
+    try {
+      record.trials = other.trials(kernel.name.machine, kernel.name.key);
+      check(record, path);
+    } catch (const Failure &) {
+      record.trials.clear();
+      ++unread;
+    }
+    records.push_back(std::move(record));
+  }
+  Imported imported = take(into, records);
+  imported.unread = unread;
+  return imported;
 }
 
 } // namespace tensmith::tune

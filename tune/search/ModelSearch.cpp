@@ -52,9 +52,15 @@ void ModelSearch::begin(size_t count) {
   std::ranges::reverse(batch_);
 }
 
+Configuration ModelSearch::nearFastest() {
+  auto fastest = std::ranges::min_element(history_, {}, &Observation::seconds);
+  return fastest == history_.end() ? space_.random(random_)
+                                   : space_.mutated(fastest->configuration, random_);
+}
+
 Configuration ModelSearch::next() {
   if (batch_.empty())
-    return space_.random(random_);
+    return history_.size() >= kFew || !random_.below(4) ? space_.random(random_) : nearFastest();
   Configuration configuration = std::move(batch_.back());
   batch_.pop_back();
   return configuration;

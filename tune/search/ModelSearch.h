@@ -23,10 +23,13 @@ protected:
 private:
   static constexpr double kGreedy = 0.05;    // of a batch, drawn all the same
   static constexpr size_t kSurplus = 3;      // planned for each that is taken
+  static constexpr size_t kFew = 8;          // measurements, too few for a model
   static constexpr double kDiversity = 0.02; // of the planned scores' spread, for a new value
 
   void begin(size_t count) final;
   Configuration next() final;
+  /// While a model would know too little to plan: most points are a step from the fastest one.
+  Configuration nearFastest();
 
   const Features &featuresOf(const Configuration &configuration);
 

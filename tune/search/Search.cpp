@@ -23,7 +23,11 @@ std::vector<Configuration> Search::propose(size_t count) {
   constexpr int kTries = 200; // for each point, before what is left is looked through
   std::vector<Configuration> proposed;
   uint64_t size = space_.size();
-  begin(count);
+  for (; !suggested_.empty() && proposed.size() < count; suggested_.pop_front())
+    if (known_.insert(suggested_.front()).second)
+      proposed.push_back(suggested_.front());
+  if (proposed.size() < count)
+    begin(count - proposed.size());
   while (proposed.size() < count && known_.size() < size) {
     Configuration configuration;
     bool isNew = false;
@@ -49,6 +53,11 @@ void Search::observe(std::span<const Observation> observations) {
     history_.push_back(observation);
     told(observation);
   }
+}
+
+void Search::suggest(std::vector<Configuration> configurations) {
+  for (Configuration &configuration : configurations)
+    suggested_.push_back(std::move(configuration));
 }
 
 std::span<const SearchKind> searchKinds() { return kKinds; }

@@ -8,6 +8,7 @@
 
 #include "tune/model/CostModel.h"
 
+#include <deque>
 #include <limits>
 #include <memory>
 #include <set>
@@ -30,6 +31,8 @@ public:
   /// At most so many, all different; fewer where the space, or the search, has no more.
   std::vector<Configuration> propose(size_t count);
   void observe(std::span<const Observation> observations);
+  /// Points that are proposed before the search's own, in this order.
+  void suggest(std::vector<Configuration> configurations);
 
 protected:
   /// One more that may be new; the caller drops what is known.
@@ -46,6 +49,7 @@ protected:
 
 private:
   std::set<Configuration> known_; // observed or proposed
+  std::deque<Configuration> suggested_;
 };
 
 /// What searches are called, and what each is.

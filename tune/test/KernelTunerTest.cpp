@@ -107,6 +107,22 @@ TEST_F(KernelTuning, ResumesFromTheDatabase) {
   EXPECT_EQ(all.size(), 7u * 16);
 }
 
+// Breaks if what was a winner once stays one where it is slower than the estimates' point today.
+TEST_F(KernelTuning, AWinnerThatIsSlowerNowIsNone) {
+  Configuration slow = kernel.space.parse(kernel.estimated);
+  for (uint64_t i = 0; i < kernel.space.size(); ++i)
+    if (Configuration point = kernel.space.at(i);
+        point[0] < 15 && plantedSeconds(point) > plantedSeconds(slow))
+      slow = point;
+  database.setWinner(kernel.name, {kernel.space.text(slow), 1e-9, 1, 0.99, "1", 0});
+  PlantedBench bench(kernel.space);
+  KernelTuner tuner(kernel, bench, database, settings);
+  tuner.step(1);
+  auto winner = database.winner("machine", "00ff");
+  EXPECT_TRUE(!winner || secondsOf(winner->choices) < secondsOf(kernel.estimated));
+  EXPECT_LE(secondsOf(tuner.choices()), secondsOf(kernel.estimated));
+}
+
 TEST_F(KernelTuning, LeavesAKernelThatCanNotBeBuilt) {
   PlantedBench bench(kernel.space);
   bench.unbuildable = kernel.estimated;

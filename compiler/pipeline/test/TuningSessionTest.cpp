@@ -82,6 +82,11 @@ TEST_F(Tuning, MakesKernelsByThemselvesByTheirPoints) {
        other = (*session)->build(product->key, "\"tile_rows\":4");
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_NE(one->candidate.module, other->candidate.module);
+  // What was seen while machine code was made is what is seen without.
+  std::vector<double> built = features("\"tile_rows\":4");
+  features("\"tile_rows\":1");
+  ASSERT_TRUE((*session)->build(product->key, "\"tile_rows\":1").ok());
+  EXPECT_EQ(features("\"tile_rows\":4"), built);
 }
 
 TEST_F(Tuning, RefusesWhatIsNoKernelOrChoice) {

@@ -6,6 +6,7 @@
 #include "files/Files.h"
 
 #include <gtest/gtest.h>
+#include <random>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -150,6 +151,85 @@ TEST_F(DatabaseFile, DamagedFilesAreErrorsInWords) {
   }
   EXPECT_NE(messageOf([&] { Database(path("other.sqlite"), Access::Write); }).find("none of tuned"),
             std::string::npos);
+}
+
+/// Of each page alone: what compilations and imports still get when its bytes are others.
+TEST_F(DatabaseFile, DamageOfAPageHarmsNothingBeyondIt) {
+  constexpr int kKernels = 8, kTrials = 10;
+  std::string wide = ",\"pattern\":\"" + std::string(700, 'x') + '"';
+  auto nameOf = [](int kernel) {
+    return KernelName{"machine", "key" + std::to_string(kernel), "matmul"};
+  };
+  {
+    Database database(path(), Access::Write);
+    for (int kernel = 0; kernel < kKernels; ++kernel) {
+      for (int i = 0; i < kTrials; ++i)
+        database.add(nameOf(kernel), trialOf("\"grain\":" + std::to_string(i) + wide, {1e-3}));
+      database.setWinner(nameOf(kernel), {"\"grain\":1", 1e-3, 2e-3, 0.97, "0.1.0", 7});
+    }
+  }
+  constexpr size_t kPage = 4096;
+  const Bytes whole = readFile(path());
+  size_t pages = whole.size() / kPage, withoutWinners = 0;
+  ASSERT_GT(pages, 24u);
+  std::mt19937 random(3);
+  for (size_t page = 0; page < pages; ++page) {
+    Bytes bytes = whole;
+    for (size_t i = 0; i < kPage; ++i)
+      bytes[page * kPage + i] = std::byte(random());
+    std::string file = path(("page" + std::to_string(page)).c_str());
+    writeFile(file, bytes);
+    int found = 0;
+    std::string message = messageOf([&] {
+      TunedPoints points(file);
+      for (int kernel = 0; kernel < kKernels; ++kernel)
+        found += points.find("machine", nameOf(kernel).key) != nullptr;
+    });
+    EXPECT_EQ(message.empty(), found == kKernels) << message;
+    withoutWinners += found < kKernels;
+    Database into(path(("of" + std::to_string(page)).c_str()), Access::Write);
+    std::string refused = messageOf([&] {
+      Imported imported = merge(into, file);
+      EXPECT_GE(imported.trials + kTrials * imported.unread, kKernels * kTrials);
+      EXPECT_EQ(imported.winners, kKernels);
+    });
+    EXPECT_TRUE(refused.empty() || !message.empty()) << refused;
+    for (const std::string &each : {message, refused})
+      EXPECT_TRUE(each.empty() || each.find(file) != std::string::npos) << each;
+  }
+  // The header with the tables' list, kernels with their index, and winners.
+  EXPECT_LE(withoutWinners, 8u) << "of " << pages;
+}
+
+// A few bytes anywhere: answers or words, whatever is asked.
+TEST_F(DatabaseFile, ChangedBytesAreAnswersOrWords) {
+  {
+    Database database(path(), Access::Write);
+    for (int i = 0; i < 200; ++i)
+      database.add(kConv, trialOf("\"grain\":" + std::to_string(i), {1e-3, 2e-3}));
+    database.setWinner(kConv, {"\"grain\":1", 1e-3, 2e-3, 0.97, "0.1.0", 7});
+  }
+  const Bytes whole = readFile(path());
+  std::mt19937 random(4);
+  for (int round = 0; round < 100; ++round) {
+    Bytes bytes = whole;
+    for (uint32_t i = 0, count = 1 + random() % 8; i < count; ++i)
+      bytes[random() % (round % 3 ? bytes.size() : 200)] = std::byte(random());
+    std::string file = path("changed.sqlite");
+    writeFile(file, bytes);
+    auto isAnswered = [&](const std::function<void()> &ask) {
+      std::string message = messageOf(ask);
+      EXPECT_TRUE(message.empty() || message.find(file) != std::string::npos) << message;
+    };
+    isAnswered([&] { TunedPoints(file).find(kConv.machine, kConv.key); });
+    isAnswered([&] {
+      (void)exportAll(Database(file, Access::Read))
+          .dump(0, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    });
+    isAnswered([&] { Database(file, Access::Write).add(kConv, trialOf("\"grain\":-1", {1})); });
+    for (const char *beside : {"-wal", "-shm"})
+      std::filesystem::remove(file + beside);
+  }
 }
 
 TEST_F(DatabaseFile, ExportImportAndMergeKeepAll) {
