@@ -47,7 +47,7 @@ class Layer:
         if self.optimiser == "rescaled_rms":
             length = (slope**2 + (normalised**2).sum(axis=1)) / fan_in
             self.square = SQUARE_DECAY * self.square + (1 - SQUARE_DECAY) * length
-            rate = rate / (np.sqrt(np.maximum(self.square, length)) + EPSILON)
+            rate = rate * np.sqrt(fan_in) / (np.sqrt(np.maximum(self.square, length)) + EPSILON)
         d = normalised / np.sqrt(np.where(scale > 0, scale, 1))
         w = w - rate[:, None] * d
         return w, None if b is None else b - rate * db + rate * (d @ self.mean)
