@@ -196,6 +196,7 @@ private:
   }
 
   void repeat(GrammarSequence &item) {
+    grammar_.count(1);
     int64_t least = 0, most = -1;
     if (accept("+"))
       least = 1;
@@ -240,6 +241,7 @@ private:
       std::vector<GrammarSequence> bytes = characterRange(code, code);
       if (bytes.empty())
         fail("there is no such character");
+      grammar_.count(bytes[0].size());
       result.insert(result.end(), bytes[0].begin(), bytes[0].end());
     }
     return result;

@@ -6,14 +6,17 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <utility>
 
 namespace tensmith::generation {
 namespace {
 
-constexpr size_t kMostRules = 10000, kMostItems = 100000;
+constexpr size_t kMostRules = 10000, kMostItems = 200000;
 constexpr size_t kMostStacks = 2000;            // of a state
 constexpr size_t kMostStates = size_t(1) << 16; // and stacks, of all states
 constexpr int32_t kMostDepth = 1000;
+constexpr uint64_t kMostWork = uint64_t(1)
+                               << 25; // about a second of the thread that all texts share
 
 /// Whether each rule may be empty.
 std::vector<bool> emptyRules(const Grammar &grammar) {
@@ -126,7 +129,15 @@ std::vector<GrammarSequence> characterRange(uint32_t first, uint32_t last) {
   return result;
 }
 
+void Grammar::count(size_t items) {
+  items_ += items;
+  if (items_ > kMostItems)
+    failUsage(fmt::format("the grammar has more than {} items in its rules", kMostItems));
+}
+
 int Grammar::add(GrammarRule rule) {
+  for (const GrammarSequence &sequence : rule)
+    count(sequence.size() + 1);
   if (rules.size() >= kMostRules)
     failUsage(fmt::format("the grammar has more than {} rules; repeat less", kMostRules));
   rules.push_back(std::move(rule));
@@ -153,12 +164,6 @@ int Grammar::addRepeated(const GrammarSequence &item, int64_t least, int64_t mos
 }
 
 void Grammar::check() const {
-  size_t items = 0;
-  for (const GrammarRule &rule : rules)
-    for (const GrammarSequence &sequence : rule)
-      items += sequence.size() + 1;
-  if (items > kMostItems)
-    failUsage(fmt::format("the grammar has more than {} items in its rules", kMostItems));
   if (hasCycle(firstRules(*this)))
     failUsage("the grammar has a rule that begins with itself (left recursion); put what it "
               "repeats first");
@@ -170,20 +175,22 @@ GrammarStates::GrammarStates(Grammar grammar) : grammar_(std::move(grammar)) {
   states_.emplace_back();                                 // kNowhere
   std::vector<int32_t> stacks;
   bool mayEnd = false;
+  ++search_;
   for (size_t i = 0; i < grammar_.rules[0].size(); ++i)
     close(stack({0, int32_t(i), 0, 0}), stacks, mayEnd);
   start_ = stateOf(std::move(stacks), mayEnd);
 }
 
 int32_t GrammarStates::stack(const Stack &of) {
-  auto [found, isNew] = numbers_.try_emplace(of, int32_t(stacks_.size()));
-  if (!isNew)
+  if (auto found = numbers_.find(of); found != numbers_.end())
     return found->second;
   int32_t depth = depths_[size_t(of.below)] + 1;
   if (depth > kMostDepth || stacks_.size() > kMostStates)
     failUsage("the text is nested too deep for its grammar, or the grammar has too many states");
+  auto number = int32_t(stacks_.size());
   stacks_.push_back(of), depths_.push_back(depth);
-  return found->second;
+  numbers_.emplace(of, number);
+  return number;
 }
 
 /// Null at a sequence's end.
@@ -192,17 +199,26 @@ const GrammarItem *GrammarStates::itemAt(const Stack &of) const {
   return size_t(of.item) < sequence.size() ? &sequence[size_t(of.item)] : nullptr;
 }
 
-/// The stacks that it becomes before the next byte. A call at a sequence's end leaves nothing of
-/// that behind, so that repetitions don't grow.
+/// Whether this search comes to the stack for the first time. The thread that runs grammars runs
+/// all texts: one grammar may not keep it.
+bool GrammarStates::isNewTo(int32_t stack) {
+  if (++work_ > kMostWork)
+    failUsage("the grammar takes too long; make its alternatives differ sooner");
+  if (seen_.size() < stacks_.size())
+    seen_.resize(stacks_.size());
+  return std::exchange(seen_[size_t(stack)], search_) != search_;
+}
+
+/// The stacks that it becomes before the next byte, but for those that this search knows. A call at
+/// a sequence's end leaves nothing of that behind, so that repetitions don't grow.
 void GrammarStates::close(int32_t first, std::vector<int32_t> &to, bool &mayEnd) {
-  std::vector<int32_t> waiting = {first}, seen;
+  std::vector<int32_t> waiting = {first};
   while (!waiting.empty()) {
     int32_t number = waiting.back();
     waiting.pop_back();
-    if (std::ranges::find(seen, number) != seen.end())
+    if (!isNewTo(number))
       continue;
-    seen.push_back(number);
-    if (seen.size() > kMostStacks)
+    if (to.size() > kMostStacks)
       failUsage("the grammar has too many ways to go on; make its alternatives differ sooner");
     if (number == 0) {
       mayEnd = true;
@@ -230,13 +246,15 @@ GrammarStates::State GrammarStates::stateOf(std::vector<int32_t> stacks, bool ma
     return kNowhere;
   if (stacks.size() > kMostStacks)
     failUsage("the grammar has too many ways to go on; make its alternatives differ sooner");
-  auto [found, isNew] = known_.try_emplace({stacks, mayEnd}, State(states_.size()));
-  if (isNew) {
-    if (states_.size() > kMostStates)
-      failUsage("the grammar has too many states");
-    states_.push_back({std::move(stacks), mayEnd, {}});
-  }
-  return found->second;
+  auto found = known_.find({stacks, mayEnd});
+  if (found != known_.end())
+    return found->second;
+  if (states_.size() > kMostStates)
+    failUsage("the grammar has too many states");
+  auto state = State(states_.size());
+  states_.push_back({stacks, mayEnd, {}});
+  known_.emplace(std::pair(std::move(stacks), mayEnd), state);
+  return state;
 }
 
 GrammarStates::State GrammarStates::next(State state, uint8_t byte) {
@@ -245,6 +263,7 @@ GrammarStates::State GrammarStates::next(State state, uint8_t byte) {
     return known->second;
   std::vector<int32_t> from = states_[size_t(state)].stacks, to;
   bool mayEnd = false;
+  ++search_;
   for (int32_t number : from) {
     Stack of = stacks_[size_t(number)];
     if (!itemAt(of)->bytes[byte])

@@ -34,13 +34,18 @@ using GrammarRule = std::vector<GrammarSequence>; // alternatives
 struct Grammar {
   std::vector<GrammarRule> rules;
 
-  /// A rule's number. Throws Failure where there are too many.
+  /// A rule's number. Throws Failure where there are too many, or items of them.
   int add(GrammarRule rule = {});
+  /// Counts items that are about to be made. Throws Failure where they are too many.
+  void count(size_t items);
   static constexpr int64_t kMostRepeats = 4096;
   /// `item` from `least` to `most` times; most below 0: any number.
   int addRepeated(const GrammarSequence &item, int64_t least, int64_t most);
-  /// Throws Failure where it is larger than can be, or has left recursion.
+  /// Throws Failure where it has left recursion.
   void check() const;
+
+private:
+  size_t items_ = 0;
 };
 
 /// Sequences of bytes of the characters from `first` to `last` (Unicode's numbers, surrogates left
@@ -75,6 +80,7 @@ private:
   };
   int32_t stack(const Stack &stack);
   const GrammarItem *itemAt(const Stack &stack) const;
+  bool isNewTo(int32_t stack);
   void close(int32_t stack, std::vector<int32_t> &to, bool &mayEnd);
   State stateOf(std::vector<int32_t> stacks, bool mayEnd);
 
@@ -84,6 +90,9 @@ private:
   std::vector<int32_t> depths_;
   std::vector<StateOf> states_;
   std::map<std::pair<std::vector<int32_t>, bool>, State> known_;
+  std::vector<uint32_t> seen_; // of each stack: the last search that came to it
+  uint32_t search_ = 0;
+  uint64_t work_ = 0; // steps of all searches
   State start_ = kNowhere;
 };
 

@@ -3,6 +3,8 @@
 
 #include "files/Failure.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <set>
 
@@ -34,7 +36,8 @@ private:
       item.bytes.set(uint8_t(byte));
     return item;
   }
-  static GrammarSequence literal(std::string_view text) {
+  GrammarSequence literal(std::string_view text) {
+    grammar.count(text.size());
     GrammarSequence sequence;
     for (char byte : text)
       sequence.push_back(byteOf(byte));
@@ -133,7 +136,17 @@ private:
 
   // Schemas.
 
+  /// Schemas may refer to one another, and so be deeper than their text.
   int of(const Json &schema) {
+    if (depth_ == kMostDepth)
+      failUsage(fmt::format("the schema is more than {} schemas deep", kMostDepth));
+    ++depth_;
+    int result = inside(schema);
+    --depth_;
+    return result;
+  }
+
+  int inside(const Json &schema) {
     if (schema.is_boolean() && schema.get<bool>())
       return any_;
     if (!schema.is_object())
@@ -182,16 +195,40 @@ private:
     if (key == "$ref")
       return reference(value);
     if (key == "const")
-      return rule({literal(value.dump())});
+      return oneOfValues(schema, Json::array({value}), key);
     if (!value.is_array() || value.empty())
       failUsage(fmt::format("the schema's '{}' is a list of at least one", key));
     if (key == "allOf" && value.size() > 1)
       failUsage("the schema's 'allOf' of several can't be kept to here");
+    if (key == "enum")
+      return oneOfValues(schema, value, key);
     GrammarRule alternatives;
     for (const Json &each : value)
-      alternatives.push_back(key == "enum" ? literal(each.dump())
-                                           : GrammarSequence{call(of(each))});
+      alternatives.push_back({call(of(each))});
     return rule(std::move(alternatives));
+  }
+
+  /// Those of the values that are of the schema's types, where it has some.
+  int oneOfValues(const Json &schema, const Json &values, const std::string &key) {
+    std::vector<std::string> types;
+    if (schema.contains("type"))
+      types = typesOf(schema);
+    GrammarRule alternatives;
+    for (const Json &value : values)
+      if (types.empty() || std::ranges::any_of(types, [&](auto &type) { return is(value, type); }))
+        alternatives.push_back(literal(value.dump()));
+    if (alternatives.empty())
+      failUsage(fmt::format("the schema's '{}' has no value of its 'type'", key));
+    return rule(std::move(alternatives));
+  }
+
+  static bool is(const Json &value, const std::string &type) {
+    if (type == "number")
+      return value.is_number();
+    if (type == "integer")
+      return value.is_number_integer() ||
+             (value.is_number_float() && std::trunc(value.get<double>()) == value.get<double>());
+    return type == value.type_name(); // "string", "boolean", "array", "object", "null"
   }
 
   int reference(const Json &to) {
@@ -219,15 +256,17 @@ private:
       types = schema.contains("properties") || schema.contains("required") ||
                       schema.contains("additionalProperties")
                   ? Json("object")
-              : schema.contains("items") || schema.contains("prefixItems") ? Json("array")
-                                                                           : Json();
+              : schema.contains("items") || schema.contains("prefixItems") ||
+                      schema.contains("minItems") || schema.contains("maxItems")
+                  ? Json("array")
+                  : Json();
     if (types.is_null())
       return {schema.contains("minLength") || schema.contains("maxLength") ? "string" : "any"};
     if (!types.is_array())
       types = Json::array({types});
     std::vector<std::string> names;
-    for (const Json &type : types)
-      names.push_back(type.is_string() ? type.get<std::string>() : "");
+    for (const Json &type : types) // "any" is none of JSON's, but the name of all here
+      names.push_back(type.is_string() && type != "any" ? type.get<std::string>() : "");
     if (names.empty())
       failUsage("the schema's 'type' is empty");
     return names;
@@ -314,7 +353,9 @@ private:
     return first;
   }
 
+  static constexpr int kMostDepth = 200;
   const Json &root_;
+  int depth_ = 0;
   std::map<std::string, int> references_;
   int space_ = 0, character_ = 0, string_ = 0, integer_ = 0, number_ = 0, boolean_ = 0, null_ = 0,
       any_ = 0;

@@ -13,6 +13,8 @@ constexpr size_t kMostKept = size_t(2) << 20; // tokens that states allow, of al
 
 constexpr size_t kLongest = 1024; // bytes of a token that may come: a walk is as deep
 
+constexpr char kNoToken[] = "no token of the model continues the text by its grammar";
+
 } // namespace
 
 TokenBytes::TokenBytes(const Tokenizer &tokenizer) {
@@ -66,6 +68,8 @@ void ConstrainedText::constrain(std::span<float> logits, const Tokenizer &tokeni
   try {
     const std::vector<Token> &allowed = grammar_->allowed(state_);
     bool mayEnd = grammar_->mayEnd(state_);
+    if (allowed.empty() && !mayEnd)
+      failure_ = kNoToken;
     auto next = allowed.begin();
     for (size_t i = 0; i < logits.size(); ++i) {
       bool isAllowed = next != allowed.end() && size_t(*next) == i;
@@ -86,7 +90,7 @@ bool ConstrainedText::give(std::string_view bytes) {
     if (!grammar_->allowed(state_).empty())
       return true;
     if (!grammar_->mayEnd(state_))
-      failure_ = "no token of the model continues the text by its grammar";
+      failure_ = kNoToken;
   } catch (const Failure &failure) {
     failure_ = failure.what();
   }

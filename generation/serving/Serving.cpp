@@ -228,6 +228,8 @@ HttpAnswer Serving::streamed(TextRequest asked, const HttpRequest &request) {
     } catch (const Refusal &refused) {
       left_ += refused.status == kClientLeft;
       write("data: " + refusal(refused.status, refused.what()).body + "\n\n");
+    } catch (const std::exception &failed) { // httplib would let it end the process
+      write("data: " + refusal(500, failed.what()).body + "\n\n");
     }
   };
   return answer;

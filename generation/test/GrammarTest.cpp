@@ -7,6 +7,7 @@
 #include "generation/grammar/JsonSchema.h"
 #include "generation/grammar/TokenGrammar.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -195,12 +196,22 @@ TEST(Grammar, WhatIsNoneIsSaidInWords) {
   refuses("root ::= \"a\"{5,2}", "repeats");
   refuses("root ::= \"a\"{999999}", "repeats");
   refuses("root ::= ((\"a\"{4000}){4000}){4000} \"a\"{4000}", "more than");
+  // Before they are made.
+  refuses("root ::= \"" + std::string(60000, 'a') + "\"{4096}", "more than");
   refuses("root ::= [z-a]", "from the lower to the higher");
   refuses("root ::= \"\\q\"", "no escape");
   refuses("root ::= \"\\ud800\"", "no such character");
   refuses("root ::= " + std::string(5000, '('), "nested too deep");
   refuses(std::string(70000, ' '), "more than 65536 bytes");
   refuses("root := \"a\"", "a rule is 'name ::= ...'");
+}
+
+TEST(Grammar, AStateThatIsRefusedIsRefusedAgain) {
+  GrammarStates states(parseGbnf("root ::= \"(\" root \")\" | \"x\""));
+  std::string deep(2000, '(');
+  for (int text = 0; text < 3; ++text)
+    EXPECT_THROW(takes(states, deep), Failure);
+  EXPECT_TRUE(takes(states, "((x))"));
 }
 
 TEST(Grammar, AnyDamageGivesAnErrorOrAGrammar) {
@@ -243,6 +254,10 @@ TEST(JsonSchema, TakesWhatIsValidAndNothingElse) {
        {R"("a")", "1", "null", R"({"x":[1,2]})"},
        {"2", "a"}},
       {R"({"const": "yes"})", {R"("yes")"}, {R"("no")", "yes"}},
+      {R"({"type": ["string", "integer"], "enum": ["a", 3, 2.5, null]})",
+       {R"("a")", "3"},
+       {"2.5", "null"}},
+      {R"({"minItems": 2})", {"[1,2]"}, {"[]", "[1]", "1"}},
       {R"({"type": "array", "items": {"type": "integer"}})",
        {"[]", "[1]", "[1, 2,3]", "[ 1\n]"},
        {"[1,]", "[,1]", "[1 2]", "[\"a\"]"}},
@@ -300,6 +315,8 @@ TEST(JsonSchema, WhatCannotBeKeptToIsRefused) {
       {R"({"type": "string", "pattern": "a"})", "'pattern'"},
       {R"({"not": {}})", "'not'"},
       {R"({"type": "text"})", "none of JSON's"},
+      {R"({"type": "any", "minLength": 3})", "none of JSON's"},
+      {R"({"type": "string", "enum": [3]})", "no value of its 'type'"},
       {R"({"type": []})", "'type' is empty"},
       {R"({"anyOf": []})", "'anyOf'"},
       {R"({"anyOf": [{}], "type": "string"})", "beside 'anyOf'"},
@@ -325,6 +342,17 @@ TEST(JsonSchema, WhatCannotBeKeptToIsRefused) {
     } catch (const Failure &failure) {
       EXPECT_THAT(failure.what(), testing::HasSubstr(why)) << schema;
     }
+}
+
+TEST(JsonSchema, ReferencesAreNotDeeperThanTheStack) {
+  Json schema = {{"$ref", "#/$defs/a0"}};
+  for (int i = 0; i < 1000; ++i) {
+    Json inside = i == 999 ? Json(true) : Json{{"$ref", fmt::format("#/$defs/a{}", i + 1)}};
+    for (int j = 0; j < 25; ++j)
+      inside = {{"anyOf", Json::array({std::move(inside)})}};
+    schema["$defs"][fmt::format("a{}", i)] = std::move(inside);
+  }
+  EXPECT_THROW(schemaGrammar(schema), Failure);
 }
 
 /// Tokens of letters, among them parts of a character.

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
@@ -21,16 +23,21 @@ struct Settings {
   int64_t bodyMegabytes = 4;
 };
 
-/// A thread of its own takes the signals, which all others leave to it.
+/// A thread of its own takes the signals, which all others leave to it. It stops the server until
+/// that has ended: one that has not begun to serve yet would not notice.
 class SignalsEnd {
 public:
   explicit SignalsEnd(generation::HttpServer &server)
-      : thread_([&server] {
+      : thread_([this, &server] {
           int signal = 0;
           ::sigwait(&set(), &signal);
-          server.stop();
+          while (!hasEnded_) {
+            server.stop();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          }
         }) {}
   ~SignalsEnd() {
+    hasEnded_ = true;
     ::pthread_kill(thread_.native_handle(), SIGTERM); // where nobody sent one
     thread_.join();
   }
@@ -46,6 +53,7 @@ private:
     }();
     return signals;
   }
+  std::atomic<bool> hasEnded_ = false;
   std::thread thread_;
 };
 
@@ -86,7 +94,10 @@ void addServe(CLI::App &app, Action &chosen) {
   addNumber(*command, "--port", settings->http.port, "Port to listen on; 0: one that is free", 0,
             65535);
   command->add_option("--key", settings->serving.key, "What clients must show as a bearer's token")
-      ->envname("TENSMITH_SERVE_KEY");
+      ->envname("TENSMITH_SERVE_KEY")
+      ->check([](const std::string &key) {
+        return key.empty() ? "it is empty; leave it out to serve without one" : "";
+      });
   command->add_option("--name", settings->serving.name,
                       "The model's, for clients; otherwise the file's");
   addNumber(*command, "--sequences", settings->serving.batch.sequences,

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstring>
 #include <poll.h>
+#include <set>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,6 +57,9 @@ public:
     deadline_ = Clock::now() + std::chrono::seconds(6 * settings_.seconds);
   }
   bool isGone() const {
+    pollfd of{connection_.socket, POLLRDHUP, 0}; // also where more was sent than is read
+    if (::poll(&of, 1, 0) > 0 && (of.revents & (POLLRDHUP | POLLHUP | POLLERR)))
+      return true;
     char byte;
     ssize_t got = ::recv(connection_.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
@@ -155,6 +159,18 @@ public:
                            const httplib::ContentReader &reader) {
       readBody(request, answer, reader);
     };
+    // Two servers on one port would share its clients.
+    set_socket_options([](socket_t socket) {
+      int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    set_pre_routing_handler([this](const httplib::Request &request, httplib::Response &answer) {
+      std::string why = whyNoHead(request);
+      if (why.empty())
+        return HandlerResponse::Unhandled;
+      refuse(400, why, answer);
+      return HandlerResponse::Handled;
+    });
     Get(".*", plain), Options(".*", plain);
     Post(".*", withBody), Put(".*", withBody), Patch(".*", withBody), Delete(".*", withBody);
     // Only what httplib refuses itself has no body.
@@ -193,6 +209,30 @@ private:
     current->mustClose = true;
     answer.set_header("Connection", "close");
     give(refuse_(status, why), answer);
+  }
+
+  /// Why a request is refused by its head alone: what httplib would read of its body without the
+  /// bounds of readBody, or leave behind for the next request to begin with. Empty: it isn't.
+  static std::string whyNoHead(const httplib::Request &request) {
+    static const std::set<std::string> kWithout = {"GET", "HEAD", "OPTIONS"},
+                                       kWith = {"POST", "PUT", "PATCH", "DELETE"};
+    bool mayHaveBody = kWith.contains(request.method);
+    if (!mayHaveBody && !kWithout.contains(request.method))
+      return "there is no such method here";
+    if (request.path.find_first_of("\r\n") != std::string::npos)
+      return "the path has a line's end in it";
+    if (request.has_header("Content-Encoding"))
+      return "bodies are not compressed here";
+    size_t lengths = request.get_header_value_count("Content-Length"),
+           encodings = request.get_header_value_count("Transfer-Encoding");
+    if (lengths + encodings > 1)
+      return "the request says more than once how long its body is";
+    if (lengths && request.get_header_value("Content-Length").empty())
+      return "Content-Length is no number";
+    if (encodings && request.get_header_value("Transfer-Encoding") != "chunked")
+      return "Transfer-Encoding is chunked, or absent";
+    bool hasBody = encodings || (lengths && request.get_header_value("Content-Length") != "0");
+    return hasBody && !mayHaveBody ? "a " + request.method + " has no body here" : "";
   }
 
   /// Of what httplib gave up on.
