@@ -28,6 +28,9 @@ struct HttpAnswer {
 };
 
 struct HttpSettings {
+  /// Whether the body of a request is read, of which there is but the head; null: always. Where it
+  /// isn't, the request is handled without one.
+  std::function<bool(const HttpRequest &head)> isWelcome;
   std::string host = "127.0.0.1";
   int port = 8080;                      // 0: any that is free
   int64_t bodyBytes = int64_t(4) << 20; // more are refused with 413

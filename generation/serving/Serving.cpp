@@ -85,9 +85,9 @@ HttpAnswer Serving::answer(const HttpRequest &request) {
   return answer;
 }
 
-void Serving::checkKey(const HttpRequest &request) const {
-  if (!settings_.key.empty() && !isSame(request.authorization, "Bearer " + settings_.key))
-    throw Refusal(401, "this server wants its key, as 'Authorization: Bearer KEY'");
+bool Serving::isWelcome(const HttpRequest &head) const {
+  return settings_.key.empty() || head.path == "/health" ||
+         isSame(head.authorization, "Bearer " + settings_.key);
 }
 
 HttpAnswer Serving::route(const HttpRequest &request) {
@@ -104,8 +104,8 @@ HttpAnswer Serving::route(const HttpRequest &request) {
       {"/v1/completions", "POST", [&] { return complete(request, /*isChat=*/false); }},
       {"/v1/chat/completions", "POST", [&] { return complete(request, /*isChat=*/true); }},
       {"/v1/embeddings", "POST", [&] { return embed(request); }}};
-  if (request.path != "/health")
-    checkKey(request);
+  if (!isWelcome(request))
+    throw Refusal(401, "this server wants its key, as 'Authorization: Bearer KEY'");
   auto found = std::ranges::find(routes, request.path, &Route::path);
   if (found == std::end(routes))
     throw Refusal(404, fmt::format("there is no '{}' here", request.path));

@@ -28,12 +28,13 @@ public:
   Serving(std::shared_ptr<const LanguageModel> model, const ServingSettings &settings);
 
   HttpAnswer answer(const HttpRequest &request);
+  /// Whether it shows the key, where there is one and it needs one.
+  bool isWelcome(const HttpRequest &head) const;
   /// An error as clients expect it.
   static HttpAnswer refusal(int status, const std::string &why);
 
 private:
   HttpAnswer route(const HttpRequest &request);
-  void checkKey(const HttpRequest &request) const;
   HttpAnswer listModels() const;
   HttpAnswer showModel() const;
   HttpAnswer metrics();

@@ -306,6 +306,8 @@ def test_the_key(path):
                 status, answer = server.ask(where, **headers)
                 assert status == 401 and answer["error"]["type"] == "authentication_error"
         assert server.ask("/v1/completions", {"prompt": "a"})[0] == 401
+        # Before a body is read, which never comes.
+        assert b" 401 " in server.raw(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n").split(b"\r\n")[0]
         assert server.ask("/v1/models", Authorization="Bearer sesame")[0] == 200 and server.ask("/health")[0] == 200
 
 

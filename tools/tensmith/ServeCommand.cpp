@@ -64,6 +64,7 @@ int serve(Settings settings) {
   settings.http.bodyBytes = settings.bodyMegabytes << 20;
   auto model = generation::LanguageModel::load(settings.model, settings.of);
   generation::Serving serving(model, settings.serving);
+  settings.http.isWelcome = [&](const auto &head) { return serving.isWelcome(head); };
   auto server = generation::openHttp(
       settings.http,
       [&](const generation::HttpRequest &request) { return serving.answer(request); },

@@ -165,10 +165,12 @@ public:
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
     set_pre_routing_handler([this](const httplib::Request &request, httplib::Response &answer) {
-      std::string why = whyNoHead(request);
-      if (why.empty())
+      if (std::string why = whyNoHead(request); !why.empty())
+        refuse(400, why, answer);
+      else if (!settings_.isWelcome || settings_.isWelcome(headOf(request)))
         return HandlerResponse::Unhandled;
-      refuse(400, why, answer);
+      else
+        current->mustClose = true, handle(request, {}, answer);
       return HandlerResponse::Handled;
     });
     Get(".*", plain), Options(".*", plain);
@@ -247,12 +249,16 @@ private:
            answer);
   }
 
+  static HttpRequest headOf(const httplib::Request &request) {
+    return {request.method, request.path, request.get_header_value("Authorization"), {}, {}};
+  }
+
   void handle(const httplib::Request &request, std::string body, httplib::Response &answer) {
     BoundedStream *stream = current;
     auto isGone = [this, stream] { return stops_ || stream->isGone(); };
-    give(handler_({request.method, request.path, request.get_header_value("Authorization"),
-                   std::move(body), isGone}),
-         answer);
+    HttpRequest whole = headOf(request);
+    whole.body = std::move(body), whole.isGone = isGone;
+    give(handler_(whole), answer);
   }
 
   void readBody(const httplib::Request &request, httplib::Response &answer,
