@@ -5,13 +5,37 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 namespace tensmith::eager {
 namespace {
 
 constexpr size_t kMostDepartures = 32;
 
+/// So many steps in a row that leave all paths, and co-execution only costs.
+constexpr int64_t kMostFallBacksInARow = 16;
+
 thread_local Coexecution *ofThread = nullptr;
+
+/// Keeps other threads out of all steps while a call waits without the interpreter's lock. One lock
+/// for all, as steps read each other's tensors. It is never waited for with the interpreter's lock.
+class Entry {
+public:
+  Entry() {
+    if (lock().try_lock())
+      return;
+    LetGo unlocked;
+    lock().lock();
+  }
+  ~Entry() { lock().unlock(); }
+  Entry(const Entry &) = delete;
+
+private:
+  static std::recursive_mutex &lock() {
+    static auto *mutex = new std::recursive_mutex; // threads may outlive the process's statics
+    return *mutex;
+  }
+};
 
 void append(std::string &text, int64_t number) {
   text.append(reinterpret_cast<const char *>(&number), sizeof number);
@@ -86,12 +110,21 @@ Coexecution::Known *Coexecution::find(const Array &array) {
   return found == numbers_.end() ? nullptr : &known_[size_t(found->second)];
 }
 
+/// The deed that brings the elements which a segment takes that ends before the deed `end`.
+size_t Coexecution::Known::lastMetBefore(size_t end) const {
+  auto after = std::lower_bound(metAt.begin(), metAt.end(), end);
+  return after == metAt.begin() ? metAt.front() : *std::prev(after);
+}
+
 Coexecution::Known &Coexecution::meetStorage(const Array &array) {
-  if (Known *known = find(array))
+  if (Known *known = find(array)) {
+    if (std::exchange(known->isWritable, false))
+      known->metAt.push_back(compared_);
     return *known;
+  }
   int number = int(known_.size());
   numbers_[array.storage().get()] = number;
-  known_.push_back({number, array, compared_});
+  known_.push_back({number, array, {compared_}});
   array.storage()->step = this;
   return known_.back();
 }
@@ -151,12 +184,20 @@ std::set<int> Coexecution::aliveWhenIdle() const {
 // ---- the course of a step
 
 void Coexecution::begin() {
+  Entry entry;
   ofThread = this;
-  isFollowing_ = !paths_.empty();
+  ++counts_.steps;
   candidates_ = paths_;
+  std::erase_if(candidates_, [](const auto &path) {
+    return std::any_of(path->segments.begin(), path->segments.end(), [](const auto &segment) {
+      return !segment->isEmpty() && !segment->compiled;
+    });
+  });
+  isFollowing_ = !candidates_.empty();
 }
 
 Status Coexecution::end() {
+  Entry entry;
   ofThread = nullptr;
   Status status;
   if (isFollowing_) {
@@ -170,6 +211,8 @@ Status Coexecution::end() {
   if (status.ok() && isFollowing_) {
     ++counts_.coexecuted;
     ++candidates_[0]->runs;
+    candidates_[0]->lastRun = counts_.steps;
+    fellBackInARow_ = 0;
   } else if (status.ok()) {
     ++counts_.recorded;
     alive_.resize(segment_ + 1);
@@ -178,7 +221,10 @@ Status Coexecution::end() {
       if (deed.segment < 0)
         deed.segment = int(segment_);
     if (Status added = addPath(); !added.ok())
-      refusal_ = added.message();
+      refusal_ = "its graph can't be made: " + added.message();
+    else if (fellBackInARow_ >= kMostFallBacksInARow)
+      refusal_ = std::to_string(fellBackInARow_) +
+                 " steps in a row have left all known ways, the last at " + departures_.back();
   }
   close();
   return status;
@@ -251,8 +297,8 @@ Status Coexecution::advance() {
 }
 
 Status Coexecution::launch(const Segment &segment) {
-  isLaunched_ = true;
-  if (segment.isEmpty())
+  isLaunched_ = segment.isEmpty();
+  if (isLaunched_)
     return {};
   std::vector<Array> inputs, outputs;
   size_t constant = 0;
@@ -274,7 +320,9 @@ Status Coexecution::launch(const Segment &segment) {
       coming_[value.storage] = *output;
     outputs.push_back(std::move(*output));
   }
-  return runInto(segment.compiled, "step", inputs, outputs);
+  Status status = runInto(segment.compiled, "step", inputs, outputs);
+  isLaunched_ = status.ok();
+  return status;
 }
 
 /// Python has issued all of the segment: what it writes outside is written, and the next one
@@ -303,6 +351,7 @@ Status Coexecution::finishSegment() {
 Status Coexecution::fallBack(const std::string &why) {
   isFollowing_ = false;
   ++counts_.fellBack;
+  ++fellBackInARow_;
   departures_.push_back(placeOfCall() + ": " + why);
   if (departures_.size() > kMostDepartures)
     departures_.erase(departures_.begin());
@@ -359,6 +408,7 @@ Status Coexecution::keep(Deed deed) {
 /// A deed that makes its results. `types`: with shapes.
 Result<std::vector<Array>> Coexecution::meet(Deed deed,
                                              const std::vector<reference::ResultType> &types) {
+  Entry entry;
   for (Array &operand : deed.operands)
     if (Status status = takeOperand(operand, deed.signature); !status.ok())
       return status;
@@ -417,6 +467,10 @@ Result<Array> Coexecution::concat(int64_t axis, Arrays operands, DataType type, 
 }
 
 Result<bool> Coexecution::write(const Array &to, const Array &from) {
+  Entry entry;
+  if (Coexecution *other = to.storage()->step; other && other != this)
+    if (Status status = other->read(to, /*toWrite=*/true); !status.ok())
+      return status;
   Known *target = find(to), *source = find(from);
   if (to.storage()->isShared() || isComplex(to.type()) ||
       (!target && !(source && source->isComing))) {
@@ -447,6 +501,7 @@ void Coexecution::view(const Array &of, const Array &view, const ViewStep &step)
       view.offset() == of.offset() && view.shape() == of.shape() && view.strides() == of.strides();
   if (isSame || isComplex(of.type()))
     return;
+  Entry entry;
   Deed deed{Deed::Kind::View};
   deed.view = step;
   deed.operands.push_back(of);
@@ -458,8 +513,11 @@ Status Coexecution::read(const Array &array, bool toWrite) {
   Known *known = find(array);
   if (!known || !(known->isComing || toWrite))
     return {};
-  if (current() != this)
-    return isFollowing_ ? fallBack("another thread reads") : Status();
+  Entry entry;
+  if (current() != this) {
+    bool isOver = array.storage()->step != this; // meanwhile, and this may be gone
+    return !isOver && isFollowing_ ? fallBack("another thread reads") : Status();
+  }
   Deed deed{Deed::Kind::Read};
   deed.signature = toWrite ? "R" : "r";
   append(deed.signature, int64_t(known->number));
@@ -483,6 +541,11 @@ Status Coexecution::read(const Array &array, bool toWrite) {
     deeds_[i].segment = int(segment_);
   for (int number : made)
     known_[size_t(number)].isComing = false;
+  for (const Deed &each : deeds_) // a write that was not needed
+    if (each.segment < 0 && each.kind != Deed::Kind::View)
+      for (const Array &result : each.results)
+        find(result)->isComing = true;
+  find(array)->isWritable = toWrite;
   ++segment_;
   isLaunched_ = false;
   coming_.clear();

@@ -20,7 +20,9 @@
 // (so a launched segment can be dropped at any time); and a followed deed is the recorded one in
 // all that its graph depends on: operator, attributes, and for each operand which of the step's
 // storages it is, its type, shape and strides. Where a deed stands in the program decides nothing.
-// All calls hold the interpreter's lock.
+// All calls hold the interpreter's lock, and let go of it where they wait. So each holds a lock of
+// co-execution besides: another thread that reads a tensor of the step makes it fall back, and the
+// step goes on when that is done.
 // Source: Kim et al., Terra: Imperative-Symbolic Co-Execution, NeurIPS 2021.
 #pragma once
 
@@ -69,11 +71,12 @@ struct Segment {
 struct Path {
   std::vector<std::string> signatures, places;
   std::vector<std::shared_ptr<Segment>> segments;
-  int64_t runs = 0;
+  int64_t runs = 0,
+          lastRun = 0; // how often it was followed; the number of the step that took it last
 };
 
 struct CoexecutionCounts {
-  int64_t recorded = 0, coexecuted = 0, fellBack = 0;
+  int64_t steps = 0, recorded = 0, coexecuted = 0, fellBack = 0;
 };
 
 class Coexecution {
@@ -97,6 +100,7 @@ public:
     Coexecution *kept_;
   };
 
+  /// Of the known paths those are followed whose programs are compiled.
   void begin();
   /// The end of a step. A recorded one becomes a path, whose segments may lack their programs.
   Status end();
@@ -127,11 +131,15 @@ private:
   /// A storage that the step has met.
   struct Known {
     int number;
-    Array array;           // as it was met
-    size_t metAt;          // by which of the deeds that are compared
-    bool isMade = false;   // by a deed of the step
-    bool isComing = false; // a deed that is of no segment yet makes or writes it
-    size_t madeBy = 0;     // the segment, as far as is known
+    Array array; // as it was met
+    /// By which of the deeds that are compared: the first, and each that is the first since Python
+    /// could write the elements.
+    std::vector<size_t> metAt;
+    bool isMade = false;     // by a deed of the step
+    bool isComing = false;   // a deed that is of no segment yet makes or writes it
+    bool isWritable = false; // by Python, since it was met last
+    size_t madeBy = 0;       // the segment, as far as is known
+    size_t lastMetBefore(size_t end) const;
   };
 
   Result<std::vector<Array>> meet(Deed deed, const std::vector<reference::ResultType> &types);
@@ -161,6 +169,7 @@ private:
   CoexecutionCounts counts_;
   std::vector<std::string> departures_;
   std::string refusal_;
+  int64_t fellBackInARow_ = 0;
 
   // ---- of the step
   bool isFollowing_ = false;

@@ -10,7 +10,7 @@
 namespace tensmith::eager {
 namespace {
 
-/// Beyond, the one that was run the least is given up.
+/// Beyond, the one that was run the longest ago is given up.
 constexpr size_t kMostPaths = 32;
 
 bool areSame(const Path &a, const Path &b, size_t end) {
@@ -19,9 +19,17 @@ bool areSame(const Path &a, const Path &b, size_t end) {
                     b.signatures.begin());
 }
 
-/// Paths end where a read is, or where the step ends.
+/// Segments end where a read is, or where the step ends.
 bool endsWithRead(const Path &path, const Segment &segment) {
   return segment.end < path.signatures.size();
+}
+
+/// Whether a segment of `other` is one of `path`, too. What is read at its end decides which deeds
+/// belong to it.
+bool isShared(const Segment &segment, const Path &path, const Segment &of, const Path &other) {
+  bool isRead = endsWithRead(path, segment);
+  return of.begin == segment.begin && of.end == segment.end && endsWithRead(other, of) == isRead &&
+         areSame(path, other, segment.end + isRead);
 }
 
 Attributes textAttribute(const std::string &text) {
@@ -101,7 +109,8 @@ Status Coexecution::build(Segment &segment, int number) const {
     if (found == numbers_.end())
       segment.constants.push_back(input);
     else
-      segment.lastInput = std::max(segment.lastInput, known_[size_t(found->second)].metAt + 1);
+      segment.lastInput =
+          std::max(segment.lastInput, known_[size_t(found->second)].lastMetBefore(segment.end) + 1);
   }
   return {};
 }
@@ -149,9 +158,7 @@ Status Coexecution::addPath() {
   for (size_t i = 0; i < path->segments.size(); ++i) {
     std::shared_ptr<Segment> &segment = path->segments[i];
     for (const std::shared_ptr<Path> &other : paths_)
-      if (i < other->segments.size() && other->segments[i]->begin == segment->begin &&
-          other->segments[i]->end == segment->end && areSame(*path, *other, segment->end) &&
-          endsWithRead(*path, *segment) == endsWithRead(*other, *segment)) {
+      if (i < other->segments.size() && isShared(*segment, *path, *other->segments[i], *other)) {
         segment = other->segments[i];
         break;
       }
@@ -162,14 +169,18 @@ Status Coexecution::addPath() {
     if (Status status = build(*segment, int(i)); !status.ok())
       return status;
   }
-  bool isKnown = std::any_of(paths_.begin(), paths_.end(), [&](const auto &other) {
+  auto known = std::find_if(paths_.begin(), paths_.end(), [&](const auto &other) {
     return other->signatures == path->signatures;
   });
-  if (isKnown)
+  path->lastRun = counts_.steps;
+  if (known != paths_.end()) {
+    (*known)->lastRun = path->lastRun;
     return {};
+  }
   if (paths_.size() >= kMostPaths)
-    paths_.erase(std::min_element(paths_.begin(), paths_.end(),
-                                  [](const auto &a, const auto &b) { return a->runs < b->runs; }));
+    paths_.erase(std::min_element(paths_.begin(), paths_.end(), [](const auto &a, const auto &b) {
+      return a->lastRun < b->lastRun;
+    }));
   paths_.push_back(std::move(path));
   return {};
 }

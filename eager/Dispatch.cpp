@@ -35,20 +35,6 @@ private:
 
 Caller caller;
 
-/// Without the interpreter's lock for as long as this lives.
-class LetGo {
-public:
-  LetGo() : state_(caller.letGo ? caller.letGo() : nullptr) {}
-  ~LetGo() {
-    if (state_)
-      caller.takeBack(state_);
-  }
-  LetGo(const LetGo &) = delete;
-
-private:
-  void *state_;
-};
-
 bool isReady(const Array &array) { return Engine::ofProcess().isReady(array.storage()->variable); }
 bool isShared(const Array &array) { return array.storage()->isShared(); }
 
@@ -546,6 +532,13 @@ Status wait(const Array &array, bool toWrite) {
 }
 
 void setCaller(const Caller &given) { caller = given; }
+
+LetGo::LetGo() : state_(caller.letGo ? caller.letGo() : nullptr) {}
+
+LetGo::~LetGo() {
+  if (state_)
+    caller.takeBack(state_);
+}
 
 Result<Array> cast(const Array &array, DataType type) {
   if (array.type() == type)

@@ -65,6 +65,17 @@ struct Caller {
 };
 void setCaller(const Caller &caller);
 
+/// Without the interpreter's lock for as long as this lives.
+class LetGo {
+public:
+  LetGo();
+  ~LetGo();
+  LetGo(const LetGo &) = delete;
+
+private:
+  void *state_;
+};
+
 /// Operands of an element-wise operator as their promoted type; `array` itself where it has it.
 Result<Array> cast(const Array &array, DataType type);
 

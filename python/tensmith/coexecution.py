@@ -16,9 +16,11 @@ Source: Kim et al., "Terra: Imperative-Symbolic Co-Execution of Imperative Deep 
 """
 
 import functools
+import inspect
+import threading
 import types
 
-from . import Error, _eager
+from . import _eager
 from .recorded import program_of
 
 __all__ = ["Coexecuted", "coexecute"]
@@ -31,34 +33,33 @@ class Coexecuted:
         functools.update_wrapper(self, wrapped)
         self.__wrapped__ = wrapped
         self._warm_up, self._calls, self._eager, self._refusal = warm_up, 0, 0, ""
-        self._steps, self._is_under_way = _eager.Coexecution(), False
+        self._steps, self._under_way = _eager.Coexecution(), threading.Lock()
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *arguments, **named):
         self._calls += 1
-        if self._calls <= self._warm_up or self._refusal or self._is_under_way or _eager.coexecuting() or _eager.recording():
+        if self._calls <= self._warm_up or self._refusal or _eager.coexecuting() or _eager.recording() or not self._under_way.acquire(blocking=False):
             self._eager += 1
             return self.__wrapped__(*arguments, **named)
-        self._is_under_way = True  # another thread may call it meanwhile
-        self._steps.begin()
         try:
+            self._steps.begin()
             return self.__wrapped__(*arguments, **named)
         finally:
             try:
                 self._steps.end()
                 self._compile()
             finally:
-                self._is_under_way = False
+                self._under_way.release()
 
     def _compile(self):
         self._refusal = self._steps.refusal
         for segment in self._steps.uncompiled():
             try:
                 segment.give(program_of(segment.text).compiled)
-            except (Error, RuntimeError) as error:
-                self._refusal = str(error)
+            except Exception as error:
+                self._refusal = f"its graph can't be compiled: {error}"
                 return
 
     def statistics(self):
@@ -73,14 +74,24 @@ class Coexecuted:
             lines += [f"  a graph of {inputs} inputs and {outputs} outputs" + (f", for what {place} reads" if place else "") for inputs, outputs, place in segments if outputs]
         lines += [f"left at {each}" for each in self._steps.departures()]
         if self._refusal:
-            lines.append(f"runs as it is, since its graph can't be compiled: {self._refusal}")
+            lines.append(f"runs as it is, since {self._refusal}")
         return "\n".join(lines)
 
 
 def coexecute(wrapped=None, *, warm_up=1):
     """A decorator. warm_up: how many calls run as they are before one is recorded."""
+    if not isinstance(warm_up, int) or isinstance(warm_up, bool):
+        raise TypeError(f"ts.coexecute: warm_up is a number of calls, not a {type(warm_up).__name__}")
+    if warm_up < 0:
+        raise ValueError(f"ts.coexecute: warm_up is a number of calls, 0 or more, not {warm_up}")
     if wrapped is None:
-        return lambda wrapped: Coexecuted(wrapped, warm_up)
+        return lambda wrapped: coexecute(_checked(wrapped), warm_up=warm_up)
+    return Coexecuted(_checked(wrapped), warm_up)
+
+
+def _checked(wrapped):
     if not isinstance(wrapped, types.FunctionType):
         raise TypeError(f"ts.coexecute is of a Python function, not of a {type(wrapped).__name__}")
-    return Coexecuted(wrapped, warm_up)
+    if inspect.isgeneratorfunction(wrapped) or inspect.iscoroutinefunction(wrapped) or inspect.isasyncgenfunction(wrapped):
+        raise TypeError(f"ts.coexecute: {wrapped.__name__} is a generator or a coroutine, whose call runs nothing yet; convert the function that does a whole step")
+    return wrapped

@@ -198,6 +198,155 @@ def test_within_a_recording_it_runs_as_it_is():
     assert step.statistics()["eager"] == 4
 
 
+def both_ways(make, calls):
+    """What a step gives as it is and co-executed, call by call."""
+    steps = make(lambda step: step), make(ts.coexecute)
+    found = [[step(*arguments) for arguments in calls] for step in steps]
+    assert found[0] == found[1], steps[1].explain()
+
+
+def test_ways_that_part_at_what_is_read():
+    def make(convert):
+        def step(flag):
+            x = tnp.asarray([1.0])
+            y = x * 2.0
+            z = x + 3.0
+            return float(y) if flag else float(z)
+
+        return convert(step)
+
+    both_ways(make, [(flag,) for flag in (True, True, True, False, True, False, False, True)])
+
+
+def test_a_segment_waits_for_what_python_writes():
+    def by_places(x):
+        y = x * 2.0
+        x[tnp.asarray([0])] = 0.0
+        return (x + y).tolist()
+
+    def by_mask(x):
+        y = x * 2.0
+        y[y > 1.0] = 0.0
+        return (y * 1.0).tolist()
+
+    def by_numpy(x):
+        y = x * 2.0
+        x.numpy()[0] = 100
+        return (x + y).tolist()
+
+    for body in (by_places, by_mask, by_numpy):
+
+        def make(convert, body=body):
+            step = convert(body)
+            return lambda number: step(tnp.asarray([1.0 + number, 0.25]))
+
+        found = [[step(number) for number in range(8)] for step in (make(lambda step: step), make(ts.coexecute))]
+        assert found[0] == found[1], body.__name__
+
+
+def test_a_write_that_a_read_does_not_need_stays_due():
+    def make(convert):
+        def step(number):
+            y = tnp.asarray([1.0, number]) * 2.0
+            z = tnp.sum(y)
+            y[0] = 5.0
+            return float(z), y.tolist()
+
+        return convert(step)
+
+    both_ways(make, [(float(number),) for number in range(8)])
+
+
+def test_a_way_that_was_not_compiled_is_not_followed(monkeypatch):
+    from tensmith import coexecution
+
+    compiling, calls = coexecution.program_of, []
+
+    def interrupted(text):
+        calls.append(text)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return compiling(text)
+
+    monkeypatch.setattr(coexecution, "program_of", interrupted)
+    step = ts.coexecute(lambda x: tnp.sum(tnp.tanh(x) * 3.0), warm_up=0)
+    with pytest.raises(KeyboardInterrupt):
+        step(tnp.zeros(3))
+    for _ in range(3):
+        assert step(tnp.zeros(3)).item() == 0.0
+    assert step.statistics()["recorded"] == 2 and step.statistics()["coexecuted"] == 2
+
+
+def test_a_step_that_always_leaves_its_ways_is_left_alone():
+    def step(x, count):
+        for _ in range(count):
+            x = x + 0.75
+        return float(x)
+
+    f = ts.coexecute(step)
+    for count in range(40):
+        assert f(tnp.asarray(0.25), count) == 0.25 + 0.75 * count
+    assert f.statistics()["fall_backs"] == 16
+    assert "16 steps in a row" in f.explain()
+
+
+def test_the_way_that_was_run_the_longest_ago_goes():
+    def step(x, count):
+        for _ in range(count):
+            x = x + 0.75
+        return float(x)
+
+    f = ts.coexecute(step, warm_up=0)
+    for count in range(1, 40):
+        for each in (count, count, 1):  # each new one is followed once, and the first again
+            assert f(tnp.asarray(0.25), each) == 0.25 + 0.75 * each
+    assert f.statistics()["paths"] == 32
+    before = f.statistics()["fall_backs"]
+    f(tnp.asarray(0.25), 1)
+    f(tnp.asarray(0.25), 39)
+    assert f.statistics()["fall_backs"] == before
+
+
+def test_what_is_no_step_is_refused_at_once():
+    def generator():
+        yield 1
+
+    async def coroutine():
+        pass
+
+    for each in (generator, coroutine):
+        with pytest.raises(TypeError, match="generator or a coroutine"):
+            ts.coexecute(each)
+    with pytest.raises(TypeError, match="Python function"):
+        ts.coexecute(warm_up=2)(3)
+    with pytest.raises(ValueError, match="0 or more"):
+        ts.coexecute(warm_up=-1)
+    with pytest.raises(TypeError, match="number of calls"):
+        ts.coexecute(warm_up="a")
+
+
+def test_the_step_goes_on_while_another_thread_reads():
+    @ts.coexecute
+    def step(x):
+        y, read = x, []
+        for _ in range(20):
+            y = tnp.tanh(y @ x)
+        thread = threading.Thread(target=lambda: read.append(y.tolist()))
+        thread.start()
+        z = y
+        for _ in range(20):
+            z = z * 0.5 + y
+        result = z.tolist()
+        thread.join()
+        return read[0], y.tolist(), result
+
+    first = None
+    for _ in range(12):
+        read, y, z = step(tnp.full((40, 40), 0.01))
+        first = first or (y, z)
+        assert read == y and (y, z) == first
+
+
 def test_the_page_runs(tmp_path):
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "coexecution.md").read_text()
     program = tmp_path / "page.py"
