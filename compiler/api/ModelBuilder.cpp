@@ -3,27 +3,17 @@
 #include "compiler/api/ModelBuilder.h"
 
 #include "compiler/api/BuilderAttributes.h"
+#include "compiler/api/Dialects.h"
 #include "compiler/api/SizeExpression.h"
 #include "compiler/graph/Constants.h"
-#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Inference.h"
 #include "compiler/graph/States.h"
 #include "compiler/graph/TypeText.h"
-#include "compiler/program/Program.h"
-#include "compiler/targets/Target.h"
 
 using namespace mlir;
 
 namespace tensmith {
 namespace {
-
-DialectRegistry registry() {
-  DialectRegistry registry;
-  graph::registerDialects(registry);
-  registry.insert<program::ProgramDialect>();
-  targets::registerDialects(registry);
-  return registry;
-}
 
 constexpr size_t kDeepestRegion = 200; // regions in one another
 
@@ -74,7 +64,7 @@ std::string textOf(Location location) {
 } // namespace
 
 ModelBuilder::ModelBuilder()
-    : context_(registry(), MLIRContext::Threading::DISABLED), builder_(&context_),
+    : context_(modelDialects(), MLIRContext::Threading::DISABLED), builder_(&context_),
       shapes_(&context_) {
   context_.loadAllAvailableDialects();
   context_.printOpOnDiagnostic(false);

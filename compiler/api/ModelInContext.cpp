@@ -1,15 +1,13 @@
 // Reading a model, whatever form it has; see ModelInContext.h.
 #include "compiler/api/ModelInContext.h"
+#include "compiler/api/Dialects.h"
 
 #include "base/FilesRead.h"
 #include "compiler/api/CompileOptions.h"
 #include "compiler/api/Derivatives.h"
 #include "compiler/api/GraphText.h"
 #include "compiler/api/TrainingOptions.h"
-#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Outputs.h"
-#include "compiler/program/Program.h"
-#include "compiler/targets/Target.h"
 #include "compiler/training/ProgramForm.h"
 #include "files/ModelFile.h"
 #include "frontends/comprehension/Import.h"
@@ -79,17 +77,9 @@ Result<ImportOptions> importOptions(const ts_compile_options &options) {
   return result;
 }
 
-DialectRegistry registry() {
-  DialectRegistry registry;
-  graph::registerDialects(registry);
-  registry.insert<program::ProgramDialect>();
-  targets::registerDialects(registry);
-  return registry;
-}
-
 } // namespace
 
-ModelInContext::ModelInContext() : context_(registry(), MLIRContext::Threading::DISABLED) {
+ModelInContext::ModelInContext() : context_(modelDialects(), MLIRContext::Threading::DISABLED) {
   context_.loadAllAvailableDialects();
 }
 

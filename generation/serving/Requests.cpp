@@ -15,43 +15,44 @@ namespace {
 constexpr size_t kMostPrompts = 64, kMostStops = 16, kMostStop = 256;
 constexpr int64_t kMostChoices = 16, kTokens = 16;
 
-double number(const Json &body, const char *name, double otherwise) {
+/// Null where it is absent, or null.
+const Json *given(const Json &body, const char *name) {
   auto found = body.find(name);
-  if (found == body.end() || found->is_null())
-    return otherwise;
-  if (!found->is_number())
+  return found == body.end() || found->is_null() ? nullptr : &*found;
+}
+
+double number(const Json &body, const char *name, double otherwise) {
+  const Json *value = given(body, name);
+  if (value && !value->is_number())
     throw Refusal(400, fmt::format("'{}' is a number", name));
-  return found->get<double>();
+  return value ? value->get<double>() : otherwise;
 }
 
 int64_t integer(const Json &body, const char *name, int64_t otherwise, int64_t least,
                 int64_t most) {
-  auto found = body.find(name);
-  if (found == body.end() || found->is_null())
+  const Json *value = given(body, name);
+  if (!value)
     return otherwise;
-  bool isIt = found->is_number_integer() &&
-              (!found->is_number_unsigned() || found->get<uint64_t>() <= uint64_t(most));
-  if (!isIt || found->get<int64_t>() < least || found->get<int64_t>() > most)
+  bool isIt = value->is_number_integer() &&
+              (!value->is_number_unsigned() || value->get<uint64_t>() <= uint64_t(most));
+  if (!isIt || value->get<int64_t>() < least || value->get<int64_t>() > most)
     throw Refusal(400, fmt::format("'{}' is a whole number from {} to {}", name, least, most));
-  return found->get<int64_t>();
+  return value->get<int64_t>();
 }
 
 bool flag(const Json &body, const char *name) {
-  auto found = body.find(name);
-  if (found == body.end() || found->is_null())
-    return false;
-  if (!found->is_boolean())
+  const Json *value = given(body, name);
+  if (value && !value->is_boolean())
     throw Refusal(400, fmt::format("'{}' is true or false", name));
-  return found->get<bool>();
+  return value && value->get<bool>();
 }
 
 /// Whether it asks for nothing: absent, null, empty, zero or false.
 bool asksNothing(const Json &body, const char *name) {
-  auto found = body.find(name);
-  return found == body.end() || found->is_null() ||
-         (found->is_number() && found->get<double>() == 0) ||
-         (found->is_boolean() && !found->get<bool>()) ||
-         ((found->is_array() || found->is_object() || found->is_string()) && found->empty());
+  const Json *value = given(body, name);
+  return !value || (value->is_number() && value->get<double>() == 0) ||
+         (value->is_boolean() && !value->get<bool>()) ||
+         ((value->is_array() || value->is_object() || value->is_string()) && value->empty());
 }
 
 void refuseWhatIsMissing(const Json &body, bool isChat) {
