@@ -1,4 +1,5 @@
-// See Dialects.h.
+// Registers the dialects of graphs, of programs and of targets in one place, so that all contexts
+// have the same; see Dialects.h.
 #include "compiler/api/Dialects.h"
 
 #include "compiler/graph/Dialects.h"
