@@ -250,12 +250,12 @@ class Attached:
     def __init__(self, store, optimiser, prefix):
         self.store, self.param_groups = store, optimiser.param_groups
         self._name = type(optimiser).__name__
-        self._keys = [f"{prefix}.{number}" for number in range(sum(len(group["params"]) for group in self.param_groups))]
+        self.keys = [f"{prefix}.{number}" for number in range(sum(len(group["params"]) for group in self.param_groups))]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
-        rounds = store.init(self._keys, parameters)
-        self.steps = min(store._counts[key] for key in self._keys)
-        store._counts.update(dict.fromkeys(self._keys, self.steps))
-        store.pull(self._keys, parameters, at=min(rounds) if store.staleness == 0 else None)
+        rounds = store.init(self.keys, parameters)
+        self.steps = min(store._counts[key] for key in self.keys)
+        store._counts.update(dict.fromkeys(self.keys, self.steps))
+        store.pull(self.keys, parameters, at=min(rounds) if store.staleness == 0 else None)
 
     def zero_grad(self):
         for group in self.param_groups:
@@ -264,7 +264,7 @@ class Attached:
 
     def step(self):
         """A parameter without a gradient, on all workers, stays as it is."""
-        keys, store = iter(self._keys), self.store
+        keys, store = iter(self.keys), self.store
         before, parameters = (store._optimiser, store._scale), []
         store._scale = 1 / store.workers
         try:
@@ -275,5 +275,5 @@ class Attached:
                     parameters.append(parameter)
         finally:
             store._optimiser, store._scale = before
-        store.pull(self._keys, parameters)
+        store.pull(self.keys, parameters)
         self.steps += 1
