@@ -39,12 +39,6 @@ private:
   void *context_;
 };
 
-/// Whether a derivative is asked for that keeps some states of loops and recursion.
-bool isCheckpointed(const ts_compile_options &options) {
-  return (options.training || options.derivative_count) &&
-         checkpointing(options) != autodiff::Checkpointing::None;
-}
-
 /// Whether sizes decide all of a program, so that it is one graph. Of any other the calls stay as
 /// they are, and with them the kernels, whose bits would be others.
 bool isStraightOnceOpen(ModuleOp module) {
@@ -204,7 +198,7 @@ Status prepareModel(ModuleOp module, const ts_compile_options &options) {
     program::openProgram(module); // cut by kernels, not by calls
   if (Status status = derive(module, options); !status.ok())
     return status;
-  if (hasBudget && options.memory_budget == 0 && isCheckpointed(options)) {
+  if (options.memory_budget == 0 && module->hasAttr(autodiff::kCheckpointed)) {
     program::closeProgram(module);
     return {};
   }
@@ -213,8 +207,8 @@ Status prepareModel(ModuleOp module, const ts_compile_options &options) {
   program::openProgram(module);
   return program::checkTensorCode(
       module, "memory is planned for tensor code alone, since procedures take it as they run; "
-              "let sizes be fixed (--shape), or ask for the gradients with the recomputation "
-              "segments or recursive and without memory");
+              "let sizes be fixed (--shape), or leave out memory and recomputation; of a recursion by "
+              "tail calls segments and recursive, without memory, keep some states for gradients");
 }
 
 } // namespace tensmith

@@ -17,7 +17,7 @@ namespace tensmith {
 Status checkDerivatives(const ts_compile_options &options);
 /// The names by which derivatives are taken: inputs, and initialisers that become inputs.
 std::vector<std::string> namesOfDerivatives(const ts_compile_options &options);
-/// What is kept of loops and recursion that go on for as long as the data say.
+/// What is kept of recursion that goes on for as long as the data say.
 autodiff::Checkpointing checkpointing(const ts_compile_options &options);
 /// One after the other, so that each may be of what the one before has added.
 Status addDerivatives(mlir::ModuleOp module, const ts_compile_options &options);

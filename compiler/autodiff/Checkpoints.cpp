@@ -40,6 +40,14 @@ void visitTailCalls(Block &block, func::FuncOp function,
 
 } // namespace
 
+bool isHandedOn(Value argument) {
+  return llvm::any_of(argument.getUses(), [&](OpOperand &use) {
+    return isa<program::CallOp>(use.getOwner()) ||
+           (isa<graph::MatMulOp>(use.getOwner()) && use.getOperandNumber() == 1 &&
+            Changes::mayBeRows(argument.getType()));
+  });
+}
+
 /// A recursion that acts on references can't be run again. One whose arguments change their sizes
 /// on the way has no type for its state.
 bool Checkpoints::isLoop(func::FuncOp function) {
@@ -74,6 +82,7 @@ func::FuncOp Checkpoints::segmentsOf(func::FuncOp function) {
     return known->second;
   OpBuilder::InsertionGuard guard(code_.builder);
   code_.graph.location = function.getLoc();
+  module_->setAttr(kCheckpointed, code_.builder.getUnitAttr());
   SmallVector<Type> arguments(function.getArgumentTypes());
   next_ = changes_.newType((function.getName() + ".next").str(),
                            {{function.getResultTypes()[0]}, arguments});
@@ -129,8 +138,18 @@ void Checkpoints::giveNext(Block &block, func::FuncOp function, func::FuncOp run
   }
   SmallVector<Value> inputs(tail->getOperands());
   Value fuel = run.getArgument(unsigned(inputs.size()));
+  // As from a call, which gives tensors but for what is handed on.
+  SmallVector<int64_t> dense;
+  for (auto [index, argument] : llvm::enumerate(function.getArguments()))
+    if (isa<TensorType>(argument.getType()) && !isHandedOn(argument))
+      dense.push_back(int64_t(index));
+  auto next = [&] {
+    program::ConstructOp made = construct(inputs, kNext);
+    made->setAttr(kDenseFields, code_.builder.getDenseI64ArrayAttr(dense));
+    return made.getResult();
+  };
   Value result = choose(
-      isAtMost(fuel, 1), next_, [&] { return construct(inputs, kNext).getResult(); },
+      isAtMost(fuel, 1), next_, next,
       [&] { return call(run, inputs, code_.sub(fuel, number(1)), false); });
   end->setOperand(0, result);
   tail->erase();

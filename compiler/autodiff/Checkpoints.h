@@ -39,6 +39,13 @@ namespace tensmith::autodiff {
 /// Of a call that is made again on the way back.
 inline constexpr char kMadeAgain[] = "program.made_again";
 
+/// Of a construction: the fields, tensors all, whose changes are taken as tensors, zeros for none.
+inline constexpr char kDenseFields[] = "program.dense_fields";
+
+/// Whether a function hands its argument on as it is, as a recursion does with weights, or
+/// multiplies by it: then what it gives to the argument is a change.
+bool isHandedOn(mlir::Value argument);
+
 class Checkpoints {
 public:
   Checkpoints(mlir::ModuleOp module, const graph::GradientCode &code, Changes &changes,

@@ -153,16 +153,6 @@ LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, const Ac
   return success();
 }
 
-/// Whether a function hands its argument on as it is, as a recursion does with weights, or
-/// multiplies by it.
-static bool gathers(Value argument) {
-  return llvm::any_of(argument.getUses(), [&](OpOperand &use) {
-    return isa<program::CallOp>(use.getOwner()) ||
-           (isa<graph::MatMulOp>(use.getOwner()) && use.getOperandNumber() == 1 &&
-            Changes::mayBeRows(argument.getType()));
-  });
-}
-
 FailureOr<Procedures::Pair> Procedures::gradientOf(const ActiveCall &call) {
   if (auto it = pairs_.find(call.key); it != pairs_.end())
     return it->second;
@@ -180,7 +170,7 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(const ActiveCall &call) {
             changes_.newType(name + ".pull", {}),
             {}};
   for (Value argument : call.wanted(record.getBody().front()))
-    pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || gathers(argument));
+    pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || isHandedOn(argument));
   Type type = record.getResultTypes()[0];
   if (isa<program::ObjectType>(type) || program::hasEffects(function))
     type = changes_.typeOf(type);

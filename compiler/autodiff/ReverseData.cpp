@@ -66,9 +66,14 @@ LogicalResult Reverse::pullConstruct(program::ConstructOp construct, Value cotan
   SmallVector<Value> fields = changes().fields(cotangent, type, construct.getTag());
   if (fields.size() != construct.getFields().size())
     return success(fields.empty());
-  for (auto [value, change] : llvm::zip_equal(construct.getFields(), fields))
-    if (failed(addChange(value, change)))
+  auto dense = construct->getAttrOfType<DenseI64ArrayAttr>(kDenseFields);
+  for (auto [index, value] : llvm::enumerate(construct.getFields())) {
+    bool isDense = dense && llvm::is_contained(dense.asArrayRef(), int64_t(index));
+    if (isDense && activity_.isActive(value)
+            ? failed(add(value, changes().tensor(fields[index], value)))
+            : failed(addChange(value, fields[index])))
       return failure();
+  }
   return success();
 }
 

@@ -44,7 +44,7 @@ struct Options {
   /// states are read alone. makeUpdate does the rest. An optimiser that is told of layers
   /// makes it a whole step all the same, which sums gradients itself.
   bool gradientsAlone = false;
-  autodiff::Checkpointing checkpointing = autodiff::Checkpointing::None; // of loops and recursion
+  autodiff::Checkpointing checkpointing = autodiff::Checkpointing::None; // of recursion
 };
 
 inline constexpr char kProcess[] = "process", kShare[] = "share"; // states that are read alone
