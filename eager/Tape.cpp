@@ -205,6 +205,21 @@ void Tape::bind(const Array &array, Number value) {
     array.storage()->history = shared_from_this();
 }
 
+Status Tape::keepFor(const Array &array, const Array &kept) {
+  for (Input &input : inputs_) {
+    const Array &was = input.array;
+    if (was.storage() != array.storage())
+      continue;
+    std::erase_if(sharedInputs_, [&](const auto &entry) { return entry.second == input.value; });
+    input.array = kept.view(was.shape(), was.strides(), was.offset());
+  }
+  Result<Number> value = read(kept);
+  if (!value.ok())
+    return value.status();
+  bind(array, *value);
+  return {};
+}
+
 Tape::Number Tape::applied(const ViewStep &step, Number parent) {
   Attributes attributes;
   if (step.name == "slice") {
@@ -423,7 +438,8 @@ Status Tape::gathered(const Array &from, std::span<const int64_t> places, int64_
   if (from.storage()->leaf && !isActive(from))
     if (Result<Number> leaf = read(from); !leaf.ok())
       return leaf.status();
-  if (!isActive(from))
+  bool mayDiffer = isActive(from) || (isStrict_ && isWhole_);
+  if (!mayDiffer)
     return {};
   if (isStrict_)
     return unsupported("an index by a tensor can't be followed here; use take_along_axis or where");
@@ -445,7 +461,8 @@ Status Tape::gathered(const Array &from, std::span<const int64_t> places, int64_
 
 Status Tape::scattered(const Array &to, std::vector<int64_t> places, int64_t row,
                        const Array &values) {
-  if (!isActive(to) && !isActive(values) && !values.storage()->leaf)
+  bool mayDiffer = isActive(to) || isActive(values) || values.storage()->leaf;
+  if (!mayDiffer && !(isStrict_ && isWhole_))
     return {};
   if (isStrict_)
     return unsupported("a write at an index by a tensor can't be followed here; use where");
@@ -496,7 +513,7 @@ Status Tape::write(const Array &to, const Array &from) {
 }
 
 Status Tape::reads(const Array &array) const {
-  if (!isStrict_ || !isActive(array))
+  if (!isStrict_ || (!isWhole_ && !isActive(array)))
     return {};
   return unsupported("elements of a tensor that differs from example to example are read; use "
                      "where instead of if, or a loop over the examples");
