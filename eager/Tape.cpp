@@ -290,7 +290,8 @@ Result<Tape::Number> Tape::read(const Array &array) {
     return readAt(*known, Geometry(array));
   if (isComplex(array.type()))
     return complexIsRefused("an operand");
-  if (std::optional<Number> number = constant(array))
+  bool mayDiffer = isStrict_ && isWhole_; // even a number that is 0 now
+  if (std::optional<Number> number = mayDiffer ? std::nullopt : constant(array))
     return *number;
   if (isWhole_ || !array.storage()->isShared())
     return input(array);

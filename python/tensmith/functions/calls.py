@@ -527,6 +527,15 @@ def _rules(calls):
         _check_comparable([values])
         return sorted(values, **named)
 
+    def identity(x):
+        """Of what comes from outside, an assumption which object it is."""
+        known, number = r.known(x), id(x)
+        if known:
+            original = next((entry.tensor for entry in r.inputs if entry.copy is x), x)
+            r.check(known[1], "same", original, "constant", f"{known[2]} is the same object")
+            number = id(original)
+        return number
+
     def next_(x, *default):
         if isinstance(x, (list, dict)) or r.is_outside(x):
             raise NotConvertible("next of what the call has not made")
@@ -546,6 +555,6 @@ def _rules(calls):
         filter: lambda f, x: iter([each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)]),
         any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
         isinstance: is_instance, issubclass: issubclass, type: kind_of, getattr: attribute, hasattr: has,
-        setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
+        id: identity, setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
         iter: calls.iterate, next: next_, callable: builtins.callable,
     }  # fmt: skip

@@ -128,7 +128,7 @@ class Control:
         here, before = self._either(regions, key), len(pairs)
         ends = [region.places[key].after if key in region.places else here.before for region in regions]
         try:
-            return self._paired(*ends, regions, pairs) if not isinstance(ends[0], (list, dict)) else self._contents(*ends, regions, pairs)
+            return self._contents(*ends, regions, pairs) if here.is_content else self._paired(*ends, regions, pairs)
         except Unmergeable:
             del pairs[before:]
             if here.is_name:
@@ -194,7 +194,11 @@ class Control:
 
     def _is_changed(self, place):
         before, after = place.before, place.after
-        if isinstance(after, list) and isinstance(before, list):
+        if place.is_content:
+            if isinstance(after, dict):
+                if list(before) != list(after):
+                    return True
+                before, after = list(before.values()), list(after.values())
             return len(before) != len(after) or any(a is not b for a, b in zip(before, after))
         return after is not before
 
@@ -202,7 +206,7 @@ class Control:
         """The place, with the tensors and numbers of the value that it has before the loop; None where it is a name that each iteration sets."""
         values = []
         try:
-            form = self._form(place.before, values, is_content=not place.is_name)
+            form = self._form(place.before, values, is_content=place.is_content)
             self._paired_forms(form, place.after)
         except Unmergeable:
             if not place.is_name:

@@ -123,9 +123,10 @@ class Objects:
     def _note(self, x, name):
         def get():
             try:
-                return self.attribute(x, name)
+                value = self.attribute(x, name)
             except AttributeError:
                 return MISSING
+            return value if name in x.__dict__ or _table_with(x, name) is not None else MISSING
 
         self.recording.note_place(x, "attr", name, get, lambda value: self._set_merged(x, name, value))
 

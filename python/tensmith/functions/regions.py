@@ -26,8 +26,9 @@ MISSING, UNCLEAR = _Missing(), _Missing()
 class Place:
     """get, set: as the program reads and writes it; undo: puts back what stands there now, untold."""
 
-    def __init__(self, get, set_, undo, is_name=False):
-        self.get, self.set, self.undo, self.is_name = get, set_, undo, is_name
+    def __init__(self, get, set_, undo, kind="place"):
+        self.get, self.set, self.undo = get, set_, undo
+        self.is_name, self.is_content = kind == "name", kind == "content"
         self.before = self.after = None
 
 
@@ -141,7 +142,7 @@ class Region:
             else:
                 names[name] = before
 
-        self.note(("name", id(names), name), owner, lambda: Place(lambda: names.get(name, MISSING), set_, undo, is_name=True))
+        self.note(("name", id(names), name), owner, lambda: Place(lambda: names.get(name, MISSING), set_, undo, "name"))
 
     def note_content(self, x):
         def write(value):
@@ -150,7 +151,7 @@ class Region:
 
         def place():
             before = _copied(x)
-            return Place(lambda: _copied(x), write, lambda: _fill(x, before))
+            return Place(lambda: _copied(x), write, lambda: _fill(x, before), "content")
 
         self.note(("content", id(x)), x, place)
 
