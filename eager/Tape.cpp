@@ -154,6 +154,25 @@ std::optional<Tape::Number> Tape::constant(const Array &array) {
   return value;
 }
 
+void Tape::renewLeaves() {
+  for (auto &[pointer, known] : known_) {
+    std::shared_ptr<Storage> storage = known.storage.lock();
+    if (!storage || !storage->leaf || !known.base)
+      continue;
+    const Geometry &geometry = known.base->geometry;
+    Number renewed = one("identity", {known.base->value}, geometry.type, geometry.shape);
+    renewed_[renewed] = known.base->value;
+    known.base->value = renewed;
+    known.seen.clear();
+  }
+}
+
+Tape::Number Tape::unrenewed(Number value) const {
+  for (auto found = renewed_.find(value); found != renewed_.end(); found = renewed_.find(value))
+    value = found->second;
+  return value;
+}
+
 bool Tape::isComputed(Number value) const {
   return std::any_of(steps_.begin(), steps_.end(), [&](const Step &step) {
     return value >= step.first && value < step.first + Number(step.resultCount);

@@ -85,6 +85,11 @@ public:
   /// The value that a tensor has now.
   Result<Number> read(const Array &array);
   bool isActive(const Array &array) const;
+  /// Tensors that ask for gradients are values of their own from now on, so that what was computed
+  /// from them before is constant to derivatives by them.
+  void renewLeaves();
+  /// What a value was before it was renewed.
+  Number unrenewed(Number value) const;
   /// Another step; gives the number of its first result.
   Number add(std::string name, Attributes attributes, std::vector<Number> operands,
              std::vector<Value> results);
@@ -186,6 +191,7 @@ private:
   std::vector<Input> inputs_;
   std::map<std::pair<const Storage *, Geometry>, Number> sharedInputs_;
   std::map<Number, std::string> constants_;
+  std::unordered_map<Number, Number> renewed_;
   mutable std::unordered_map<const Storage *, Known> known_;
   std::vector<std::pair<Array, Number>> leaves_;
 };

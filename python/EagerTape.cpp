@@ -137,6 +137,8 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
              check(tape.keepFor(t.array, kept.array));
            })
       .def("bind", [](Tape &tape, const Tensor &t, int value) { tape.bind(t.array, value); })
+      .def("renew_leaves", &Tape::renewLeaves)
+      .def("unrenewed", &Tape::unrenewed)
       .def("add", addStep)
       .def("program", programOf)
       .def("leaves",

@@ -132,8 +132,8 @@ class TreeLstm(nn.Module):
             return tnp.tanh(both[:, :w]), both[:, w:]
         (left, left_cell), (right, right_cell) = self.state(tree.left), self.state(tree.right)
         gates = self.gates(tnp.concat([left, right], axis=1))
-        enter, new, leave = functional.sigmoid(gates[:, :w]), tnp.tanh(gates[:, w : 2 * w]), functional.sigmoid(gates[:, 2 * w : 3 * w])
-        cell = enter * new + functional.sigmoid(gates[:, 3 * w : 4 * w]) * left_cell + functional.sigmoid(gates[:, 4 * w :]) * right_cell
+        enter, new, leave = tnp.sigmoid(gates[:, :w]), tnp.tanh(gates[:, w : 2 * w]), tnp.sigmoid(gates[:, 2 * w : 3 * w])
+        cell = enter * new + tnp.sigmoid(gates[:, 3 * w : 4 * w]) * left_cell + tnp.sigmoid(gates[:, 4 * w :]) * right_cell
         return leave * tnp.tanh(cell), cell
 
     def forward(self, tree):

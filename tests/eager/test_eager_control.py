@@ -47,7 +47,7 @@ def compared(program, arguments, count):
 def test_all_courses_take_one_conversion(program):
     function = compared(program, controlled.PROGRAMS[program], 16)
     counts = function.statistics()
-    assert counts["conversions"] <= 4 and counts["imperative"] <= 4, function.explain()
+    assert counts["conversions"] <= 4 and counts["imperative"] <= 5, function.explain()
     newest = min(function._entries, key=lambda entry: sum(each.kind in ("branch", "trip count") for each in entry.assumptions))
     assert not [each for each in newest.assumptions if each.kind in ("branch", "trip count")], "both sides are in the graph"
 

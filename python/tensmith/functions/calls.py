@@ -298,8 +298,13 @@ class Calls:
         is_derivative = module == "tensmith" and name in _DERIVATIVES
         if not (module.startswith(_RECORDED) or is_derivative or (module == "tensmith._eager" or type(function).__name__.startswith("nb_")) and name not in _OUTSIDE):
             raise NotConvertible(f"{module}.{name} has no conversion")
-        if name == "take_along_axis" and len(arguments) == 2 and r.is_active(arguments[1]):
+        if name == "take_along_axis" and len(arguments) == 2 and (r.is_active(arguments[0]) or r.is_active(arguments[1])):
             return indexing.take_along_axis(self, *arguments, **named)
+        if name in ("asarray", "array") and arguments and _has_traced(arguments[0]):
+            dtype = dtypes.as_dtype(named.get("dtype")) or _eager.from_list([plain(x) for x in arguments[0]], None).dtype
+            codes = "".join(f"{x.code if isinstance(x, Traced) else r.residual.constant(x)}, " for x in arguments[0])
+            value = asarray([plain(x) for x in arguments[0]], dtype=dtype)
+            return r.made(f"{r.residual.constant(asarray)}([{codes}], dtype={r.residual.constant(dtype)})", value)
         if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced):
             dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
             if arguments[0].stage:
@@ -433,6 +438,12 @@ class _Called:
 
     def __call__(self, *arguments, **named):
         return self.calls.call(self.function, list(arguments), named)
+
+
+def _has_traced(x):
+    """Of a list of numbers that are known before the graph runs, and of which some differ from call to call."""
+    return isinstance(x, (list, tuple)) and all(map(is_number, x)) and any(isinstance(each, Traced) for each in x) and not any(
+        isinstance(each, Traced) and each.stage for each in x)  # fmt: skip
 
 
 def _length_of_range(start, stop, step):

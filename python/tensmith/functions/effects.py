@@ -101,7 +101,7 @@ class Effects:
 
     def collect(self):
         recording = self.recording
-        self._written_tensors([entry for entry in recording.inputs if recording.tape.read(entry.copy) != entry.number])
+        self._written_tensors([entry for entry in recording.inputs if recording.tape.unrenewed(recording.tape.read(entry.copy)) != entry.number])
         for entry in recording.inputs:
             if entry.copy.requires_grad:
                 self._gradient(entry)

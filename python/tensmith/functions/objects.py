@@ -2,7 +2,7 @@
 
 import types
 
-from ..numpy.dtypes import Tensor
+from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
 from .recording import is_plain_class
 from .regions import MISSING, UNCLEAR
@@ -147,7 +147,7 @@ class Objects:
     def item(self, x, key):
         r = self.recording
         if isinstance(x, Tensor):
-            if self._is_open(key):
+            if self._is_gathered(x, key):
                 return indexing.item(self.interpreter.calls, x, self._in_graph(key))
             return x[self._plain_key(key)]
         key = self._plain_key(key)
@@ -209,11 +209,17 @@ class Objects:
         return any(isinstance(each, Tensor) and self.recording.is_active(each) or isinstance(each, Traced) and each.stage == 1 and each.tensor is not None
                    for each in keys)  # fmt: skip
 
+    def _is_gathered(self, x, key):
+        """Whether elements are taken at places that differ, or that a tensor tells, from one that differs."""
+        keys = key if isinstance(key, tuple) else [key]
+        is_by_integers = any(isinstance(each, Tensor) and each.dtype in SIGNED or isinstance(each, Traced) and type(each.value) is int for each in keys)
+        return self._is_open(key) or is_by_integers and self.recording.is_active(x)
+
     def _in_graph(self, key):
-        """Numbers that were read from tensors as tensors."""
+        """Numbers as tensors."""
         if isinstance(key, tuple):
             return tuple(self._in_graph(each) for each in key)
-        return self.recording.in_graph(key) if isinstance(key, Traced) and key.stage == 1 else key
+        return self.recording.in_graph(key) if isinstance(key, Traced) and type(key.value) is int else key
 
 
 def _table_with(x, name):
