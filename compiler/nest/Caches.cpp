@@ -229,13 +229,13 @@ private:
     std::map<std::string, Affine> values;
     std::vector<Affine> at, inside, outside(order_.size());
     for (size_t number = 0; number < loops_.size(); ++number) {
-      copy.iterators.push_back("a" + std::to_string(number));
+      copy.iterators.push_back(change_.newIterator(copy, "a" + std::to_string(number)));
       at.push_back(Affine(copy.iterators.back()));
       values[box_->at[number]] = at.back();
     }
     inside = at;
     for (int64_t dim : order_) {
-      copy.iterators.push_back("x" + std::to_string(dim));
+      copy.iterators.push_back(change_.newIterator(copy, "x" + std::to_string(dim)));
       Affine own = copy.iterators.back();
       outside[size_t(dim)] = own + substituted(box_->low[size_t(dim)], values);
       inside.push_back(own);
@@ -279,8 +279,8 @@ private:
       isl::map moved = each.points.apply_domain(change_.lift(each.source))
                            .apply_range(change_.lift(each.sink))
                            .apply_range(serves);
-      moved = moved.intersect(
-          elements(each.source, true, request_.tensor).apply_range(read.reverse()));
+      moved =
+          moved.intersect(elements(each.source, true, request_.tensor).apply_range(read.reverse()));
       Dependence own{each.kind, each.source, copy, each.tensor, moved};
       if (std::string problem = change_.broken(own); !problem.empty())
         return problem;
@@ -334,16 +334,14 @@ private:
 } // namespace
 
 Status Schedule::cacheRead(const CacheRequest &request) {
-  return changeNest(*state_, "cache_read " + request.tensor, [&](NestChange &change) {
-    return Cache(change, *state_, request).read();
-  });
+  return changeNest(*state_, "cache_read " + request.tensor,
+                    [&](NestChange &change) { return Cache(change, *state_, request).read(); });
 }
 
 Status Schedule::cacheWrite(CacheRequest request) {
   request.isWrite = true;
-  return changeNest(*state_, "cache_write " + request.tensor, [&](NestChange &change) {
-    return Cache(change, *state_, request).write();
-  });
+  return changeNest(*state_, "cache_write " + request.tensor,
+                    [&](NestChange &change) { return Cache(change, *state_, request).write(); });
 }
 
 } // namespace tensmith::nest

@@ -38,15 +38,12 @@ bool isOver(const Affine &affine, const std::vector<std::string> &names) {
                      [&](const std::string &each) { return affine.coefficient(each) != 0; });
 }
 
-struct Bounds {
-  Affine low, extent;
-};
+} // namespace
 
-/// Of the index of that name, by the pair of constraints that is nearest.
-std::optional<Bounds> boundsOf(const std::vector<Constraint> &constraints, const std::string &index,
-                               const std::vector<std::string> &at) {
+std::optional<Bounds> boundsOf(const isl::map &map, const std::vector<std::string> &at) {
+  const std::string index = "index.";
   std::vector<Affine> lower, upper;
-  for (const Constraint &each : constraints) {
+  for (const Constraint &each : hullOf(map, at, {index})) {
     Affine rest = each.value;
     int64_t factor = rest.coefficient(index);
     rest.terms.erase(index);
@@ -59,16 +56,14 @@ std::optional<Bounds> boundsOf(const std::vector<Constraint> &constraints, const
   for (const Affine &low : lower)
     for (const Affine &high : upper) {
       Affine extent = high - low + 1;
-      bool isNearer = !result || (extent.isConstant() && (!result->extent.isConstant() ||
-                                                          extent.constant <
-                                                              result->extent.constant));
+      bool isNearer =
+          !result || (extent.isConstant() &&
+                      (!result->extent.isConstant() || extent.constant < result->extent.constant));
       if (!isOver(extent, at) && isNearer)
         result = {low, extent};
     }
   return result;
 }
-
-} // namespace
 
 Result<Footprint> footprintOf(const isl::map &touched, const Tensor &tensor,
                               const Relations &relations, std::vector<std::string> at) {
@@ -83,8 +78,7 @@ Result<Footprint> footprintOf(const isl::map &touched, const Tensor &tensor,
     isl_map *map = isl_map_project_out(inside.copy(), isl_dim_out, unsigned(dim + 1),
                                        unsigned(rank - dim - 1));
     isl::map one = isl::manage(isl_map_project_out(map, isl_dim_out, 0, unsigned(dim)));
-    auto bounds = boundsOf(hullOf(one, result.at, {result.indices[dim]}), result.indices[dim],
-                           result.at);
+    auto bounds = boundsOf(one, result.at);
     if (!bounds)
       return invalidArgument("how much of dimension " + std::to_string(dim) + " of '" +
                              tensor.name + "' is touched at once has no bound by sizes");
@@ -101,9 +95,8 @@ Result<Footprint> footprintOf(const isl::map &touched, const Tensor &tensor,
   result.isExact = exact.has_value();
   result.points = exact ? *exact : hullOf(inside, result.at, result.indices);
   for (size_t dim = 0; dim < rank; ++dim)
-    for (const Affine &value :
-         {Affine(result.indices[dim]) - result.low[dim],
-          result.low[dim] + result.extents[dim] - 1 - result.indices[dim]})
+    for (const Affine &value : {Affine(result.indices[dim]) - result.low[dim],
+                                result.low[dim] + result.extents[dim] - 1 - result.indices[dim]})
       if (!exact)
         result.points.push_back({value});
   return result;

@@ -21,6 +21,14 @@ struct Footprint {
   bool isExact = false; // none more
 };
 
+struct Bounds {
+  Affine low, extent;
+};
+
+/// Of a relation to one index: by the pair of constraints that is nearest, where the extent is
+/// affine in parameters alone.
+std::optional<Bounds> boundsOf(const isl::map &map, const std::vector<std::string> &at);
+
 /// { [values of the loops] -> T[index...] : some of the accesses touch it }
 isl::map touched(const NestChange &change, const std::vector<const Node *> &loops,
                  const std::vector<std::string> &statements,

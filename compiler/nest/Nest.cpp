@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -70,6 +71,21 @@ Expr constant(DataType type, double number) {
   Expression result{Operation::Constant, type};
   result.number = number;
   result.integer = int64_t(number);
+  return std::make_shared<Expression>(std::move(result));
+}
+
+Expr identity(Reduction reduction, DataType type) {
+  Expression result{Operation::Constant, type};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  bool isSigned = info(type).kind == TypeClass::Signed;
+  int bits = info(type).bits;
+  int64_t greatest = isSigned ? int64_t((uint64_t(1) << (bits - 1)) - 1) : -1;
+  if (reduction == Reduction::Multiply || reduction == Reduction::And)
+    result.number = 1, result.integer = 1;
+  if (reduction == Reduction::Minimum)
+    result.number = kInfinity, result.integer = greatest;
+  if (reduction == Reduction::Maximum)
+    result.number = -kInfinity, result.integer = isSigned ? -greatest - 1 : 0;
   return std::make_shared<Expression>(std::move(result));
 }
 

@@ -187,6 +187,9 @@ Expr substituted(const Expr &expression, const std::map<std::string, Affine> &by
 /// How a statement's value goes into its element.
 enum class Reduction : uint8_t { None, Add, Multiply, Minimum, Maximum, Or, And };
 
+/// The value that a reduction changes nothing by.
+Expr identity(Reduction reduction, DataType type);
+
 struct Statement {
   std::string name;
   std::vector<std::string> iterators;

@@ -84,17 +84,6 @@ isl::multi_aff withoutLast(const isl::set &domain, size_t count) {
   return isl::manage(isl_multi_aff_set_tuple_id(result, isl_dim_out, name));
 }
 
-std::string newIterator(const Nest &nest, const Statement &statement, std::string name) {
-  auto isTaken = [&](const std::string &each) {
-    return std::count(statement.iterators.begin(), statement.iterators.end(), each) ||
-           std::any_of(nest.parameters.begin(), nest.parameters.end(),
-                       [&](const Parameter &p) { return p.name == each; });
-  };
-  while (isTaken(name))
-    name += "_";
-  return name;
-}
-
 } // namespace
 
 std::optional<Affine> affineOf(const isl::pw_aff &value,
@@ -159,7 +148,7 @@ std::string NestChange::expose(const std::string &name, const std::string &loop,
       values.push_back(*known);
       continue;
     }
-    added.push_back(newIterator(nest, statement, each->name));
+    added.push_back(newIterator(statement, each->name));
     exposed.push_back({each, statement.iterators.size()});
     statement.iterators.push_back(added.back());
     values.push_back(Affine(added.back()));
@@ -171,8 +160,8 @@ std::string NestChange::expose(const std::string &name, const std::string &loop,
   std::optional<std::vector<Constraint>> constraints;
   if (isl_map_n_basic_map(graph.get()) == 1) {
     isl_basic_map_list *list = isl_map_get_basic_map_list(graph.get());
-    constraints = constraintsOf(isl::manage(isl_basic_map_list_get_basic_map(list, 0)), before,
-                                added);
+    constraints =
+        constraintsOf(isl::manage(isl_basic_map_list_get_basic_map(list, 0)), before, added);
     isl_basic_map_list_free(list);
   }
   if (!constraints)
@@ -199,6 +188,17 @@ isl::map NestChange::lift(const std::string &statement) const {
   return isl::manage(isl_set_identity(state_.relations->of(statement).domain.copy()));
 }
 
+std::string NestChange::newIterator(const Statement &statement, std::string name) const {
+  auto isTaken = [&](const std::string &each) {
+    return std::count(statement.iterators.begin(), statement.iterators.end(), each) ||
+           std::any_of(nest.parameters.begin(), nest.parameters.end(),
+                       [&](const Parameter &p) { return p.name == each; });
+  };
+  while (isTaken(name))
+    name += "_";
+  return name;
+}
+
 bool NestChange::isFree(const std::string &name) const {
   return !nest.tensor(name) && !nest.statement(name) &&
          std::none_of(nest.parameters.begin(), nest.parameters.end(),
@@ -218,13 +218,33 @@ Node NestChange::ownLoops(const std::string &statement, size_t first,
   return result;
 }
 
+std::string NestChange::taken(const std::vector<std::string> &loopNames) const {
+  std::set<std::string> all;
+  tree.visit([&](const Node &node) { all.insert(node.name); });
+  for (const std::string &each : loopNames)
+    if (!all.insert(each).second)
+      return "the name '" + each + "' of a loop is taken";
+  return {};
+}
+
+/// Whether nothing of the node is left.
+static bool removeFrom(Node &node, const std::string &statement) {
+  if (node.kind == Node::Kind::Statement)
+    return node.name == statement;
+  node.values.erase(statement);
+  std::erase_if(node.children, [&](Node &child) { return removeFrom(child, statement); });
+  return node.children.empty();
+}
+
+void NestChange::remove(const std::string &statement) {
+  removeFrom(tree, statement);
+  straighten(tree);
+}
+
 std::string NestChange::place(const std::string &statement, const std::string &loop,
                               const std::vector<std::string> &names, bool isInFront) {
-  std::set<std::string> taken;
-  tree.visit([&](const Node &node) { taken.insert(node.name); });
-  for (const std::string &each : names)
-    if (!taken.insert(each).second)
-      return "the name '" + each + "' of a loop is taken";
+  if (std::string problem = taken(names); !problem.empty())
+    return problem;
   std::vector<Node *> path = loops(loop);
   for (size_t at = 0; at < path.size(); ++at)
     path[at]->values[statement] = relations->iterator(*nest.statement(statement), at);

@@ -40,12 +40,22 @@ public:
   /// { S[i...] before -> S[i..., v...] after }
   isl::map lift(const std::string &statement) const;
 
+  void setLift(const std::string &statement, isl::map points) {
+    lifts_[statement] = std::move(points);
+  }
+
+  /// The name, with underscores until the statement has none such.
+  std::string newIterator(const Statement &statement, std::string name) const;
   /// A name that no tensor, statement or parameter has.
   bool isFree(const std::string &name) const;
   /// A new statement stands in the loop: its first iterators are the values of the loops down to
   /// there, the others have loops of these names. `renew` comes before.
   std::string place(const std::string &statement, const std::string &loop,
                     const std::vector<std::string> &names, bool isInFront);
+  /// Says which of the names a loop has already.
+  std::string taken(const std::vector<std::string> &loopNames) const;
+  /// Takes the statement out of the tree.
+  void remove(const std::string &statement);
   /// A loop for each of the statement's iterators from `first` on.
   Node ownLoops(const std::string &statement, size_t first,
                 const std::vector<std::string> &names) const;

@@ -183,8 +183,8 @@ Status applyTile(Schedule &schedule, const Line &line) {
 Status applyCache(Schedule &schedule, const Line &line) {
   const std::vector<std::string> &words = line.words;
   bool writes = words[0] == "cache_write";
-  Status form = usage(writes ? "cache_write C at i0 order 0 1 -> W"
-                             : "cache_read B at j0 order 1 0 -> P");
+  Status form =
+      usage(writes ? "cache_write C at i0 order 0 1 -> W" : "cache_read B at j0 order 1 0 -> P");
   if (words.size() < 2 || line.results.size() != 1)
     return form;
   CacheRequest request{words[1], "", {}, line.results[0]};
@@ -233,6 +233,13 @@ Status applyLine(Schedule &schedule, const Line &line) {
     return line.has(3, 0) ? schedule.fuseAt(words[1], words[2]) : usage("fuse_at start j0");
   if (what == "cache_read" || what == "cache_write")
     return applyCache(schedule, line);
+  if (what == "compute_at")
+    return line.has(3, 0) ? schedule.computeAt(words[1], words[2]) : usage("compute_at T y");
+  if (what == "inline")
+    return line.has(2, 0) ? schedule.inlined(words[1]) : usage("inline T");
+  if (what == "rfactor")
+    return line.has(3, 1) ? schedule.rfactor(words[1], words[2], line.results[0])
+                          : usage("rfactor add k0 -> R");
   if (what == "affine")
     return line.has(2, 0) && (words[1] == "maximal" || words[1] == "minimal")
                ? schedule.affine(words[1] == "maximal" ? Fusion::Maximal : Fusion::Minimal)

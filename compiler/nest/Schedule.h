@@ -22,6 +22,9 @@
 //   cache_read B at j0 order 1 0 -> P
 //                               P holds what an iteration of j0 reads of B, its dimension 1 outside
 //   cache_write C at i0 -> W    W holds what an iteration of i0 writes of C
+//   compute_at T y              each iteration of y computes what it reads of T, again if need be
+//   inline T                    the value of T's statement stands where T is read
+//   rfactor add k0 -> R         each iteration of k0 has partial sums of its own, joined afterwards
 //   affine maximal              the order that isl's scheduler finds, statements in common loops
 //                               as far as possible; or `affine minimal`, each in its own
 //   default 16                  an order by estimate, of vectors of so many lanes
@@ -100,6 +103,14 @@ public:
   /// What it writes of the tensor stays in the copy until it ends: NAME_write in loops NAMEw0, ...;
   /// what it goes on with is copied in before: NAME_read in loops NAMEr0, ...
   Status cacheWrite(CacheRequest request);
+  /// Each iteration of the loop computes what it reads of the local tensor.
+  Status computeAt(const std::string &tensor, const std::string &loop);
+  /// The value of the local tensor's statement stands where its elements are read.
+  Status inlined(const std::string &tensor);
+  /// Each iteration of the loop has a result of the statement's sum for itself, in the tensor
+  /// `name`: begun by NAME_start in loops NAMEs0, ..., added up by NAME_join in NAMEj1, ...,
+  /// NAMEj0.
+  Status rfactor(const std::string &statement, const std::string &loop, const std::string &name);
   /// Loops are c0, c1, ... then, from outside in. Where isl takes too long the order stays as it
   /// was, and the status is ResourceExhausted.
   Status affine(Fusion fusion);
