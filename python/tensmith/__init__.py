@@ -411,7 +411,11 @@ def __getattr__(name: str) -> Any:
         from .coexecution import coexecute
 
         return coexecute
-    if name in ("language", "nn", "optim"):
+    if name == "KVStore":
+        from .kvstore import KVStore
+
+        return KVStore
+    if name in ("kvstore", "language", "nn", "optim"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 
