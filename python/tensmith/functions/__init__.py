@@ -49,6 +49,7 @@ class Function:
         self.__tensmith_function__ = wrapped
         self._warm_up = warm_up
         self._entries, self._relaxed, self._reasons = [], set(), []
+        self._refused = set()  # branches and loops that can't be the graph's
         self._refusals, self._raised, self._fell_back = 0, 0, False
         self._counts = dict.fromkeys(("calls", "converted", "conversions", "compilations", "failed_guards", "imperative"), 0)
         self._lock = threading.Lock()
@@ -129,7 +130,7 @@ class Function:
 
     def _record(self, arguments, named):
         while True:
-            recording = Recording(self._relaxed)
+            recording = Recording(self._relaxed, self._refused)
             interpreter = Interpreter(recording)
             recording.tape.begin()
             try:
@@ -138,6 +139,12 @@ class Function:
                     self._relaxed |= changed
                     continue
                 run, text = Effects(recording).entry(result)
+            except (NotConvertible, Exception) as error:
+                if not (sites := recording.sites_of(error)):
+                    raise
+                self._reasons.append(_unconverted(error, sites))
+                self._refused |= sites
+                continue
             finally:
                 recording.tape.end()
                 recording.undo()
@@ -169,6 +176,14 @@ class Function:
         if len(self._entries) >= _MOST:
             lines.append(f"there are {_MOST} entries, which is the most; calls that none of them takes run imperatively")
         return "\n".join(lines)
+
+
+def _unconverted(error, sites):
+    """Why branches and loops are not the graph's."""
+    why = error.reason if isinstance(error, NotConvertible) else f"{type(error).__name__}: {error}"
+    reason = NotConvertible(f"not the graph's, but an assumption: {why}")
+    reason.line = min(site.lineno for site in sites)
+    return reason
 
 
 def function(wrapped=None, *, warm_up=1):

@@ -8,11 +8,12 @@ import operator
 import types
 
 from .. import _eager
+from .. import numpy as tnp
 from ..numpy import dtypes
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import indexing, sources
-from .interpreter import Frame, Interpreted, cells_of
+from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
 from .recording import CONSTANTS, is_plain_class, is_program
 from .scalars import PURE, NotConvertible, Traced, is_number, plain
@@ -40,10 +41,21 @@ class Calls:
     # ---- values
 
     def truth(self, x, kind="branch"):
+        x = self.traced_truth(x, kind)
+        return self.recording.pin(x, kind) if isinstance(x, Traced) else x
+
+    def holds(self, x):
+        """Of what makes the graph fail where it does not hold: asked for before, but in a branch or a loop of the graph."""
+        return True if self.recording.regions else self.truth(x)
+
+    def traced_truth(self, x, kind="branch"):
+        """A truth, or where it depends on tensors a number of the graph."""
         r = self.recording
         if isinstance(x, Tensor):
-            return r.pin(r.scalar_of(x, bool), kind) if r.is_active(x) else r.quietly(lambda: bool(x))
+            return r.scalar_of(x, bool) if r.is_active(x) else r.quietly(lambda: bool(x))
         if isinstance(x, Traced):
+            if x.stage:
+                return x if type(x.value) is bool else r.pure(bool, [x])
             return r.pin(Traced(bool(x.value), r.residual.let(f"bool({x.code})", x.stage), x.stage), kind)
         if isinstance(x, (list, dict)):
             return bool(r.touch(x))
@@ -52,20 +64,69 @@ class Calls:
                 raise NotConvertible(f"the truth of a {type(x).__qualname__} has no conversion")
         return bool(x)
 
-    def iterate(self, x):
+    def iterate(self, x, relaxes=None):
         if isinstance(x, (list, dict)):
-            return iter(self.recording.touch(x))
+            return iter(self.recording.touch(x, relaxes))
+        if isinstance(x, Range):
+            return iter(range(*(self.recording.pin(each, "trip count", relaxes) for each in x.bounds)))
         if isinstance(x, Traced):
             raise TypeError("a number is not iterable")
         if is_plain_class(type(x)):
             return self.iterate(self.call(self.objects.attribute(x, "__iter__"), [], {}))
         return iter(x)
 
+    def rows_of(self, x):
+        """How many values a loop of the graph goes over, and what gives that of a turn; None where they are not the graph's."""
+        r = self.recording
+        if isinstance(x, (range, Range)):
+            return self._range_of(*(x.bounds if isinstance(x, Range) else (x.start, x.stop, x.step)))
+        if isinstance(x, Tensor) and x.ndim and x.shape[0]:
+            return x.shape[0], lambda turn: self._row(x, turn, None)
+        if isinstance(x, (tuple, list)) and not r.is_outside(x) and x and isinstance(x[0], Tensor) and all(_is_like(each, x[0]) for each in x):
+            rows = self.native(tnp.stack, [list(x)], {})
+            return len(x), lambda turn: self._row(rows, turn, None)
+        if type(x) is not list or not r.is_outside(x) or id(x) in r.admitted or id(x) in r.tails or not x:
+            return None
+        code, what = r.known(x)[1:]
+        kind = type(x[0])
+        if kind not in (int, float) and not isinstance(x[0], Tensor) or any(not _is_like(each, x[0]) for each in x):
+            return None
+        like = r.residual.constant(x[0] if kind in (int, float) else _shell(x[0]))
+        r.assume(f"{r.residual.constant(_are_like)}({code}, {like})", "type", f"{what} is a list of {kind.__name__}s of one type and shape")
+        stack = (lambda values: asarray(values)) if kind in (int, float) else tnp.stack
+        rows = r.made(f"{r.residual.constant(stack)}({code})", stack(x))
+        count = Traced(len(x), r.residual.let(f"len({code})"), 0)
+        return count, lambda turn: self._row(rows, turn, kind)
+
+    def _range_of(self, *bounds):
+        r = self.recording
+        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        if any(isinstance(each, Traced) and each.stage for each in (start, stop, step)):
+            if isinstance(step, Traced) or step != 1:
+                return None
+            count = self.operate(operator.sub, stop, start)
+        elif any(isinstance(each, Traced) for each in (start, stop, step)):
+            count = self.pure(_length_of_range, [start, stop, step])
+        else:
+            count = _length_of_range(start, stop, step)
+
+        def at(turn):
+            places = r.in_graph(turn) * r.in_graph(step) + r.in_graph(start)
+            return r.number_of(places, plain(start))
+
+        return count, at
+
+    def _row(self, rows, turn, kind):
+        row = indexing.item(self, rows, self.recording.in_graph(turn))
+        return self.recording.number_of(row, kind(self.recording.quietly(lambda: row.item()))) if kind in (int, float) else row
+
     def plain(self, x):
         """A value that something native looks into: numbers become assumptions."""
         r = self.recording
         if isinstance(x, Traced):
             return r.pin(x)
+        if isinstance(x, Range):
+            return range(*map(r.pin, x.bounds))
         if type(x) in (list, dict):
             r.touch(x)
         if type(x) is list:
@@ -88,10 +149,10 @@ class Calls:
         """A number that is combined with a tensor: an input where it differs from call to call."""
         if not isinstance(x, Traced):
             return x
-        if x.stage:
-            raise NotConvertible("a number that was read from a tensor is combined with a tensor; leave it a tensor")
         dtype = dtypes.result_type(tensor, x.value)
         r = self.recording
+        if x.stage:
+            return _eager.cast(r.in_graph(x), dtype)
         return r.made(f"{r.residual.constant(asarray)}({x.code}, dtype={r.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
 
     def operate(self, function, *operands):
@@ -120,7 +181,9 @@ class Calls:
 
     def in_place(self, function, x, y):
         if isinstance(x, Tensor):
-            self.native(function, [x, self.beside(y, x)], {})
+            y = self.beside(y, x)
+            self.note_elements(x)
+            self.native(function, [x, y], {})
             return x
         if type(x) is list and function is operator.iadd:
             self.recording.append(x, list(self.iterate(y)))
@@ -128,6 +191,15 @@ class Calls:
         if isinstance(x, (dict, set)):
             raise NotConvertible(f"a {type(x).__name__} is changed by an operator")
         return self.operate(_IN_PLACE[function], x, y)
+
+    def note_elements(self, x):
+        """Of a tensor that the program is about to write."""
+
+        def write(value):
+            self.note_elements(x)
+            x[...] = value
+
+        self.recording.note_elements(x, write)
 
     # ---- calls
 
@@ -160,6 +232,7 @@ class Calls:
             return self._builtin(function, arguments, named)
         if is_plain_class(type(function)):
             if is_program(function):
+                self.recording.refuse_in_regions("a program of the library runs")
                 return self.native(function, arguments, named)
             return self.call(types.MethodType(self.objects._of_class(type(function), "__call__"), function), arguments, named)
         raise NotConvertible(f"a call of a {type(function).__qualname__} has no conversion")
@@ -204,7 +277,7 @@ class Calls:
         if cls.__module__.startswith("tensmith.optim"):
             raise NotConvertible("an optimiser's program is made; it is there in the next call")
         self.recording.root(cls, cls.__name__)
-        made = object.__new__(cls)
+        made = self.recording.make(object.__new__(cls))
         if cls.__init__ is not object.__init__:
             self.call(types.MethodType(cls.__init__, made), arguments, named)
         return made
@@ -225,14 +298,22 @@ class Calls:
         is_derivative = module == "tensmith" and name in _DERIVATIVES
         if not (module.startswith(_RECORDED) or is_derivative or (module == "tensmith._eager" or type(function).__name__.startswith("nb_")) and name not in _OUTSIDE):
             raise NotConvertible(f"{module}.{name} has no conversion")
-        if name == "take_along_axis" and len(arguments) == 2 and r.is_active(arguments[1]):
+        if name == "take_along_axis" and len(arguments) == 2 and (r.is_active(arguments[0]) or r.is_active(arguments[1])):
             return indexing.take_along_axis(self, *arguments, **named)
-        if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced) and arguments[0].stage == 0:
+        if name in ("asarray", "array") and arguments and _has_traced(arguments[0]):
+            dtype = dtypes.as_dtype(named.get("dtype")) or _eager.from_list([plain(x) for x in arguments[0]], None).dtype
+            codes = "".join(f"{x.code if isinstance(x, Traced) else r.residual.constant(x)}, " for x in arguments[0])
+            value = asarray([plain(x) for x in arguments[0]], dtype=dtype)
+            return r.made(f"{r.residual.constant(asarray)}([{codes}], dtype={r.residual.constant(dtype)})", value)
+        if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced):
             dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
+            if arguments[0].stage:
+                return _eager.cast(r.in_graph(arguments[0]), dtype)
             value = asarray(arguments[0].value, dtype=dtype)
             return r.made(f"{r.residual.constant(asarray)}({arguments[0].code}, dtype={r.residual.constant(dtype)})", value)
         if getattr(function, "__module__", "") == "tensmith.derivatives":
             if name == "backward":
+                r.refuse_in_regions("`backward` is called")
                 r.gradients_used()
             function = self._with_executed(function)
         elif any(isinstance(x, Traced) for x in arguments) and getattr(function, "__module__", "") == "tensmith.numpy.elementwise":
@@ -287,6 +368,9 @@ class Calls:
         return result
 
     def _given(self, x):
+        if isinstance(x, Tensor):
+            self.recording.check_known(x)
+            return x
         x = self.plain(list(x) if hasattr(x, "__next__") else x)
         if isinstance(x, (Interpreted, _Called, Tensor, list, tuple, dict, set)) or not is_plain_class(type(x)):
             return x
@@ -301,12 +385,14 @@ class Calls:
     def _builtin(self, function, arguments, named):
         if rule := self.builtins.get(function):
             return rule(*arguments, **named)
-        owner = getattr(function, "__self__", None)
+        owner, r = getattr(function, "__self__", None), self.recording
         if function in PURE and not named and all(is_number(x) for x in arguments):
             return self.pure(function, arguments) if any(isinstance(x, Traced) for x in arguments) else function(*arguments)
         if type(owner) in (list, dict):
             return self._method(owner, function.__name__, arguments, named)
         if isinstance(owner, (str, bytes, tuple, int, float, range, set, frozenset)):
+            if isinstance(owner, set):
+                r.refuse_in_regions("a set is changed")
             return function(*[self.plain(list(x) if hasattr(x, "__next__") else x) for x in arguments], **{k: self.plain(x) for k, x in named.items()})
         if isinstance(owner, type) and function is dict.fromkeys:
             return function(*map(self.plain, arguments))
@@ -321,6 +407,8 @@ class Calls:
             r.append(owner, list(self.iterate(arguments[0])))
             return None
         r.touch(owner)
+        if name not in ("items", "values", "keys", "get", "copy", "index", "count"):
+            r.note_content(owner)
         if name in ("get", "setdefault", "pop", "insert") and arguments:
             arguments = [r.pin(arguments[0]), *arguments[1:]]
         if name == "update":
@@ -335,6 +423,13 @@ class Calls:
         return getattr(owner, name)(*arguments, **named)
 
 
+class Range:
+    """range() of numbers that differ from call to call."""
+
+    def __init__(self, bounds):
+        self.bounds = bounds
+
+
 class _Called:
     """A function of the program's, as the library calls it."""
 
@@ -343,6 +438,31 @@ class _Called:
 
     def __call__(self, *arguments, **named):
         return self.calls.call(self.function, list(arguments), named)
+
+
+def _has_traced(x):
+    """Of a list of numbers that are known before the graph runs, and of which some differ from call to call."""
+    return isinstance(x, (list, tuple)) and all(map(is_number, x)) and any(isinstance(each, Traced) for each in x) and not any(
+        isinstance(each, Traced) and each.stage for each in x)  # fmt: skip
+
+
+def _length_of_range(start, stop, step):
+    return len(range(start, stop, step))
+
+
+def _shell(x):
+    """A tensor of the type and shape of x."""
+    return _eager.broadcast_to(_eager.full([], 0, x.dtype), list(x.shape))
+
+
+def _is_like(x, like):
+    if type(x) is not type(like):
+        return False
+    return not isinstance(like, Tensor) or x.dtype == like.dtype and x.shape == like.shape and not x.requires_grad
+
+
+def _are_like(values, like):
+    return len(values) > 0 and all(_is_like(each, like) for each in values)
 
 
 def _check_comparable(values):
@@ -359,6 +479,7 @@ def _rules(calls):
     r = calls.recording
 
     def sized(x):
+        x = calls.plain(x) if isinstance(x, Range) else x
         if isinstance(x, (list, dict)):
             return len(r.touch(x))
         if is_plain_class(type(x)):
@@ -417,24 +538,34 @@ def _rules(calls):
         _check_comparable([values])
         return sorted(values, **named)
 
+    def identity(x):
+        """Of what comes from outside, an assumption which object it is."""
+        known, number = r.known(x), id(x)
+        if known:
+            original = next((entry.tensor for entry in r.inputs if entry.copy is x), x)
+            r.check(known[1], "same", original, "constant", f"{known[2]} is the same object")
+            number = id(original)
+        return number
+
     def next_(x, *default):
         if isinstance(x, (list, dict)) or r.is_outside(x):
             raise NotConvertible("next of what the call has not made")
+        r.refuse_in_regions("an iterator goes on")
         return next(x, *default)
 
     return {
         len: sized, int: number(int), float: number(float), bool: lambda x=False: calls.truth(x),
         abs: lambda x: calls.operate(operator.abs, x) if not isinstance(x, Traced) else calls.pure(abs, [x]),
         min: of_elements(min), max: of_elements(max), sum: total,
-        range: lambda *bounds: range(*(r.pin(x, "trip count") for x in bounds)),
-        list: lambda x=(): list(calls.iterate(x)), tuple: lambda x=(): tuple(calls.iterate(x)),
-        dict: lambda *x, **named: {**dict(*map(r.touch, x)), **named},
+        range: lambda *bounds: Range(bounds) if any(isinstance(x, Traced) for x in bounds) else range(*bounds),
+        list: lambda x=(): r.make(list(calls.iterate(x))), tuple: lambda x=(): tuple(calls.iterate(x)),
+        dict: lambda *x, **named: r.make({**dict(*map(r.touch, x)), **named}),
         enumerate: lambda x, start=0: enumerate(calls.iterate(x), r.pin(start)),
         zip: lambda *x, **named: zip(*map(calls.iterate, x), **named), reversed: lambda x: reversed(list(calls.iterate(x))),
         map: lambda f, *x: iter([calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))]),
         filter: lambda f, x: iter([each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)]),
         any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
         isinstance: is_instance, issubclass: issubclass, type: kind_of, getattr: attribute, hasattr: has,
-        setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
+        id: identity, setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
         iter: calls.iterate, next: next_, callable: builtins.callable,
     }  # fmt: skip
