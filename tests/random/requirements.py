@@ -25,6 +25,7 @@ import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+GRAPH = FOLDER.parents[1] / "compiler/graph"
 PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", FOLDER.parents[1] / "build/dev")) / "test/random-graphs"
 NOTHING_TO_DRAW = 3  # the exit status where no operator has a recipe
 MOST_OF_THEIR_OWN = 8  # graphs that fail with the requirement, too
@@ -102,7 +103,9 @@ def requirements(folder):
 def draw(text, of, first, count, folder, unchecked):
     """The exit status of graphs of these operators, and the seed and the words of the first that fails."""
     command = [PROGRAM, "--open", "8", "--first", first, "--count", count, "--check-bounds", "--to-first", "--no-reduce", "--out", folder]
-    command += [*(["--unchecked", text] if unchecked else []), *(["--operators", ",".join(of)] if of else [])]
+    # Of any operator: each in its turn, since graphs of many are slow and have few of the one.
+    of = of or sorted(set(mnemonics(GRAPH).values()))
+    command += [*(["--unchecked", text] if unchecked else []), "--operators", ",".join(of)]
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     lines = [re.match(r"seed (\d+) ((?!not evaluated).*)", line) for line in result.stdout.splitlines()]
     found = next((line for line in lines if line), None)
@@ -135,7 +138,7 @@ def main():
     parser.add_argument("--draw", type=int, metavar="N", help="only so many, drawn by the seed")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where what was found of each goes")
     options = parser.parse_args()
-    chosen = {text: of for text, of in requirements(FOLDER.parents[1] / "compiler/graph").items() if options.k in text}
+    chosen = {text: of for text, of in requirements(GRAPH).items() if options.k in text}
     if options.draw is not None:
         chosen = dict(random.Random(options.first).sample(sorted(chosen.items()), min(options.draw, len(chosen))))
     if options.list:
