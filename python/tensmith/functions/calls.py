@@ -38,7 +38,7 @@ class Calls:
         self.interpreter, self.recording = interpreter, recording
         self.objects = Objects(interpreter, recording)
         self.builtins = _rules(self)
-        self.depths, self.recursions = {}, {}  # of functions: how often each runs now; which are being converted
+        self.running, self.recursions = {}, {}  # of functions: what each was called with that runs now; which are being converted
 
     # ---- values
 
@@ -264,18 +264,22 @@ class Calls:
         r = self.recording
         if (recursion := self.recursions.get(node)) and not named:
             return recursion.call(arguments)
-        before, depth = r.recursing, self.depths.get(node, 0)
-        if not depth and node in r.relaxed and node not in r.refused and not named:
-            places = [i for i, each in enumerate(arguments) if is_structure(each, r)]
-            if len(places) == 1:
-                return self._recursion(node, run, arguments, places[0])
-        self.depths[node] = depth + 1
-        if depth and r.case is None:
+        outer, place = self.running.get(node), r.recursive.get(node)
+        if named or not any(is_structure(each, r) for each in arguments):
+            return run(arguments)
+        if not outer and place is not None and node in r.relaxed and node not in r.refused and is_structure(arguments[place], r):
+            return self._recursion(node, run, arguments, place)
+        if outer and len(outer) == len(arguments):
+            differ = [i for i, (x, y) in enumerate(zip(outer, arguments)) if x is not y and is_structure(x, r)]
+            if len(differ) == 1:
+                r.recursive.setdefault(node, differ[0])
+        before, self.running[node] = r.recursing, arguments
+        if node in r.recursive and r.case is None:
             r.recursing = node
         try:
             return run(arguments)
         finally:
-            self.depths[node] = depth
+            self.running[node] = outer
             r.recursing = before
 
     def _recursion(self, node, run, arguments, place):

@@ -39,9 +39,10 @@ def is_plain_class(cls):
 
 
 class Recording(Numbers):
-    def __init__(self, relaxed, refused=()):
-        self.relaxed = relaxed  # paths of numbers that differ from call to call, and branches and loops (of the syntax tree) that do
-        self.refused = refused  # branches and loops that can't be the graph's
+    def __init__(self, relaxed, refused=(), recursive=None):
+        self.relaxed = relaxed  # paths of numbers that differ from call to call, and branches, loops and functions (of the syntax tree) that do
+        self.refused = refused  # of these what can't be the graph's
+        self.recursive = dict(recursive or {})  # functions that call themselves on structures, and which argument these are
         self.residual = Residual()
         self.tape = _eager.tape(True)
         self.line = None
@@ -65,10 +66,10 @@ class Recording(Numbers):
     # ---- assumptions
 
     def assume(self, condition, kind, what, relaxes=None, stage=0):
-        self.residual.assume(condition, Assumption(kind, what, self.line, self.recursing or relaxes), stage)
+        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes, self.recursing), stage)
 
     def check(self, code, how, like, kind, what, relaxes=None):
-        self.residual.check(code, how, like, Assumption(kind, what, self.line, self.recursing or relaxes))
+        self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes, self.recursing))
 
     # ---- what is read
 

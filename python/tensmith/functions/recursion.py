@@ -70,7 +70,7 @@ class Recursion:
         def child(x):
             if count[0] == len(case.children):
                 case.children.append(x)
-                case.scope.children.append(self.recording.known(x)[1])
+                case.scope.children.append(self._code_of(x))
             count[0] += 1
             return self._rebuilt(called(x) if called == self.find else called(count[0] - 1))
 
@@ -80,6 +80,13 @@ class Recursion:
                 return self.run([*self.arguments[: self.place], case.object, *self.arguments[self.place + 1 :]])
         finally:
             self.child = before
+
+    def _code_of(self, x):
+        if x is None:
+            return self.recording.residual.constant(x)
+        if not is_structure(x, self.recording):
+            raise NotConvertible(f"a function calls itself on a {type(x).__name__}")
+        return self.recording.known(x)[1]
 
     def call(self, arguments):
         """The function calls itself."""
@@ -159,7 +166,9 @@ class Case:
         self.object, self.children, self.row_at = x, [], None
         self.scope = Scope(recording.residual.name("a"))
         recording.residual.scopes.append(self.scope)
-        self.known = {id(x): (x, self.scope.argument, "an object of the structure")}
+        kind = recording.residual.constant(type(x))
+        self.scope.lines.append(f"if type({self.scope.argument}) is not {kind}: return None")
+        self.known = {} if x is None else {id(x): (x, self.scope.argument, f"a {type(x).__name__}")}
         self.cells = {}
 
     def row(self, value, code):

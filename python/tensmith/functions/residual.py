@@ -24,12 +24,12 @@ unguarded = set()
 
 
 class Assumption:
-    """kind: of KINDS; what: in the program's words; `relaxes`: the path of a number that may become any number of its type."""
+    """kind: of KINDS; what: in the program's words; `relaxes`: what may differ from call to call once it has failed (Recording.relaxed)."""
 
     __slots__ = ("kind", "line", "relaxes", "what")
 
-    def __init__(self, kind, what, line, relaxes=None):
-        self.kind, self.what, self.line, self.relaxes = kind, what, line, relaxes
+    def __init__(self, kind, what, line, *relaxes):
+        self.kind, self.what, self.line, self.relaxes = kind, what, line, {each for each in relaxes if each is not None}
 
     def __str__(self):
         return f"{self.kind}: {self.what}" + (f" (line {self.line})" if self.line else "")
