@@ -45,7 +45,6 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "tree_ensemble",
                                      "all_reduce_mean",
                                      "block_values",
-                                     "block_product",
                                      "unpack"};
 
 unsigned operandCount(OperationName name) {

@@ -43,7 +43,7 @@ def training(tree):
 def copy_of_readme(tmp_path, results=()):
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs").mkdir()
-    for page in ("figures.md", "training.md", "targets.md", "trees.md"):
+    for page in ("figures.md", "training.md", "targets.md", "trees.md", "kvstore.md"):
         shutil.copy(ROOT / "docs" / page, tmp_path / "docs")
     (tmp_path / "bench/results").mkdir(parents=True)
     for name, content in results:
@@ -64,6 +64,12 @@ def test_instructions_are_those_that_were_counted(tmp_path):
     assert update(tree).returncode == 0
     page = (tree / "docs/targets.md").read_text()
     assert "| model on cortex-a76 | Tensmith | ONNX Runtime 1.32.0 | ratio |" in page and "| resnet50 | 1,075.2 | 1,422.5 | 0.76 |" in page
+
+
+def test_staleness_has_the_mean_of_its_seeds(tmp_path):
+    tree = copy_of_readme(tmp_path, [("kvstore.json", {"rows": [{"way": "rounds", "accuracies": [0.8, 0.9]}]})])
+    assert update(tree).returncode == 0
+    assert "| rounds | 85.00 (80.00 to 90.00) % |" in (tree / "docs/kvstore.md").read_text()
 
 
 # Breaks if an engine's column is there though it never ran, or one that rounds more counts for the ratio.
