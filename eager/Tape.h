@@ -100,8 +100,8 @@ public:
   static std::optional<std::string> constantText(const Array &array);
   /// The tensor, whose memory is new, is this value.
   void bind(const Array &array, Number value);
-  /// Before a tensor that was there when the tape began, and is all of its storage, is written: what
-  /// the tape has read or reads of it is `kept`, which has its elements as they are now.
+  /// Before a tensor that was there when the tape began, and is all of its storage, is written:
+  /// what the tape has read or reads of it is `kept`, which has its elements as they are now.
   Status keepFor(const Array &array, const Array &kept);
 
   // ---- what happens to tensors, told by who does it

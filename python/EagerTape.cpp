@@ -151,8 +151,7 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
       .def("keep_with_results", &Tape::keepWithResults)
       .def("release", &Tape::release);
   m.def(
-      "tape",
-      [](bool isStrict, bool isWhole) { return std::make_shared<Tape>(isStrict, isWhole); },
+      "tape", [](bool isStrict, bool isWhole) { return std::make_shared<Tape>(isStrict, isWhole); },
       nb::arg("is_strict"), nb::arg("is_whole") = false);
   m.def("recording", [] { return Tape::recording(); });
   m.def("history", [](const Tensor &t) { return t.array.storage()->history; });

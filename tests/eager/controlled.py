@@ -175,3 +175,67 @@ def handed_back(s, x):
 
 
 LEFT = (raising, aliased, growing, of_other_kinds, handed_back)
+
+
+# ---- recursion
+
+
+class Node:
+    def __init__(self, number, left=None, right=None):
+        self.number, self.left, self.right, self.seen = number, left, right, 0
+        self.parts = [each for each in (left, right) if each is not None]
+
+
+def tree(draw, leaves):
+    if leaves == 1:
+        return Node(draw.randrange(1, 5))
+    left = draw.randint(1, leaves - 1)
+    return Node(draw.randrange(1, 5), tree(draw, left), tree(draw, leaves - left))
+
+
+def summed(s, x, node):
+    """Cases of None, of a number that decides, and children in another order than they are read; two results."""
+    if node is None:
+        return x * 0.0, tnp.ones(3)
+    if node.left is None and node.right is None:
+        return x * node.number, tnp.tanh(x + s.weight)
+    right, gate = summed(s, x, node.right)
+    left, other = summed(s, x, node.left)
+    if node.number == 3:
+        return left * gate + right, other * 0.5
+    return tnp.tanh(left - right * 2.0) + node.number, tnp.where(left > right, gate, other)
+
+
+def of_trees(s, x, node):
+    s.weight.grad = None
+    with ts.record():
+        value, gate = summed(s, x, node)
+        loss = tnp.sum(value * gate * s.weight)
+    loss.backward()
+    s.state = s.weight.grad * 1.0
+    s.count += node.number
+    return loss, value
+
+
+def counted(s, x, node):
+    """Writes to what it goes through."""
+    node.seen += 1
+    return x * node.number if node.left is None else counted(s, x, node.left) + counted(s, x, node.right)
+
+
+def listed(s, x, node):
+    """Children in lists of their own."""
+    total = x * node.number
+    for each in node.parts:
+        total = total + listed(s, x, each) * 0.5
+    return total
+
+
+def deepening(s, x, node, depth=0):
+    """Another argument changes on the way."""
+    return x * depth if node.left is None else deepening(s, x, node.left, depth + 1) + deepening(s, x, node.right, depth + 1)
+
+
+def grown(s, x, node):
+    """Results of different shapes."""
+    return x if node.left is None else tnp.concat([grown(s, x, node.left), grown(s, x, node.right)])

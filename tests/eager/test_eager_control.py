@@ -2,6 +2,8 @@
 take one conversion, and what has no such form stays an assumption.
 """
 
+import random
+
 import controlled
 import numpy
 import pytest
@@ -39,7 +41,7 @@ def compared(program, arguments, count):
         expected, found = outcome(program, theirs, arguments(i)), outcome(function, ours, arguments(i))
         if isinstance(expected, type(ours.state)):
             assert (found is ours.state) == (expected is theirs.state), f"call {i}"
-        assert close(described([found, ours]), described([expected, theirs])), f"call {i}\n{function.explain()}"
+        assert close(described([found, ours]), described([expected, theirs])), f"call {i}: {found}, not {expected}\n{function.explain()}"
     return function
 
 
@@ -64,6 +66,26 @@ def test_a_thousand_alternations():
         function(s, controlled.signs(i % 7))
     counts = function.statistics()
     assert counts["compilations"] <= 4 and counts["failed_guards"] <= 2 and s.count == 1000 + 2 * sum(i % 7 % 2 == 0 for i in range(1000))
+
+
+def forms(seed, most):
+    draw = random.Random(seed)
+    trees = [controlled.tree(draw, draw.randint(3, most)) for _ in range(32)]
+    return lambda i: (controlled.signs(i % 3), trees[i])
+
+
+def test_trees_of_all_forms_take_one_conversion():
+    """A form with a case that was not met before takes another."""
+    function = compared(controlled.of_trees, forms(1, 9), 32)
+    counts = function.statistics()
+    assert counts["conversions"] <= 6 and counts["converted"] >= 20, function.explain()
+
+
+@pytest.mark.parametrize("program", [controlled.counted, controlled.listed, controlled.deepening, controlled.grown], ids=lambda program: program.__name__)
+def test_recursion_that_is_none_of_the_graph_s(program):
+    arguments = forms(2, 4)
+    function = compared(program, lambda i: arguments(i // 3), 18)
+    assert "not the graph's" in function.explain()
 
 
 def in_graph_at_once(recording, site):

@@ -49,7 +49,7 @@ class Function:
         self.__tensmith_function__ = wrapped
         self._warm_up = warm_up
         self._entries, self._relaxed, self._reasons = [], set(), []
-        self._refused = set()  # branches and loops that can't be the graph's
+        self._refused, self._recursive = set(), {}  # branches, loops and functions that can't be the graph's; functions that call themselves
         self._refusals, self._raised, self._fell_back = 0, 0, False
         self._counts = dict.fromkeys(("calls", "converted", "conversions", "compilations", "failed_guards", "imperative"), 0)
         self._lock = threading.Lock()
@@ -99,8 +99,7 @@ class Function:
         self._counts["failed_guards"] += 1
         for entry, failed in wanted:
             for number in failed:
-                if entry.assumptions[number].relaxes is not None:
-                    self._relaxed.add(entry.assumptions[number].relaxes)
+                self._relaxed |= entry.assumptions[number].relaxes
         is_first, self._fell_back = not self._fell_back, True
         return is_first
 
@@ -130,13 +129,15 @@ class Function:
 
     def _record(self, arguments, named):
         while True:
-            recording = Recording(self._relaxed, self._refused)
+            recording = Recording(self._relaxed, self._refused, self._recursive)
             interpreter = Interpreter(recording)
             recording.tape.begin()
             try:
                 result = interpreter.calls.call(self.__tensmith_function__, *self._admitted(recording, arguments, named))
-                if changed := recording.changed_numbers() - self._relaxed:
+                changed = recording.changed_numbers() - self._relaxed
+                if changed or recording.recursive != self._recursive:
                     self._relaxed |= changed
+                    self._recursive = recording.recursive
                     continue
                 run, text = Effects(recording).entry(result)
             except (NotConvertible, Exception) as error:

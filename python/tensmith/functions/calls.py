@@ -16,6 +16,7 @@ from . import indexing, sources
 from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
 from .recording import CONSTANTS, is_plain_class, is_program
+from .recursion import Recursion, is_structure
 from .scalars import PURE, NotConvertible, Traced, is_number, plain
 
 # Of the package, what is executed from its source as a program is; all else of it runs as it is.
@@ -37,6 +38,7 @@ class Calls:
         self.interpreter, self.recording = interpreter, recording
         self.objects = Objects(interpreter, recording)
         self.builtins = _rules(self)
+        self.running, self.recursions = {}, {}  # of functions: what each was called with that runs now; which are being converted
 
     # ---- values
 
@@ -151,7 +153,7 @@ class Calls:
             return x
         dtype = dtypes.result_type(tensor, x.value)
         r = self.recording
-        if x.stage:
+        if x.stage or r.is_of_case(x.code):
             return _eager.cast(r.in_graph(x), dtype)
         return r.made(f"{r.residual.constant(asarray)}({x.code}, dtype={r.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
 
@@ -250,8 +252,44 @@ class Calls:
         if function.__kwdefaults__:
             named_defaults = r.touch(r.read(function, "attr", "__kwdefaults__", function.__kwdefaults__, f"{k}.__kwdefaults__", function.__name__))
         bound, world = sources.names_of(node)
-        frame = Frame(set(bound), world, None, function.__globals__, cells_of(function))
-        return self.interpreter.run(node, frame, arguments, named, defaults or (), named_defaults)
+
+        def run(arguments):
+            frame = Frame(set(bound), world, None, function.__globals__, cells_of(function))
+            return self.interpreter.run(node, frame, arguments, named, defaults or (), named_defaults)
+
+        return self._recursive(node, run, arguments, named)
+
+    def _recursive(self, node, run, arguments, named):
+        """Functions that call themselves: unrolled, or a loop of the graph where they have differed from call to call."""
+        r = self.recording
+        if (recursion := self.recursions.get(node)) and not named:
+            return recursion.call(arguments)
+        outer, place = self.running.get(node), r.recursive.get(node)
+        if named or not any(is_structure(each, r) for each in arguments):
+            return run(arguments)
+        if not outer and place is not None and node in r.relaxed and node not in r.refused and is_structure(arguments[place], r):
+            return self._recursion(node, run, arguments, place)
+        if outer and len(outer) == len(arguments):
+            differ = [i for i, (x, y) in enumerate(zip(outer, arguments)) if x is not y and is_structure(x, r)]
+            if len(differ) == 1:
+                r.recursive.setdefault(node, differ[0])
+        before, self.running[node] = r.recursing, arguments
+        if node in r.recursive and r.case is None:
+            r.recursing = node
+        try:
+            return run(arguments)
+        finally:
+            self.running[node] = outer
+            r.recursing = before
+
+    def _recursion(self, node, run, arguments, place):
+        self.recording.converted.add(node)
+        recursion = self.recursions[node] = Recursion(self, node, run, arguments, place)
+        try:
+            recursion.find(arguments[place])
+            return recursion.loop(arguments[place])
+        finally:
+            del self.recursions[node]
 
     def _defaults(self, function, code):
         """Constants are one tuple, which is rarely another."""
@@ -307,7 +345,7 @@ class Calls:
             return r.made(f"{r.residual.constant(asarray)}([{codes}], dtype={r.residual.constant(dtype)})", value)
         if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced):
             dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
-            if arguments[0].stage:
+            if arguments[0].stage or r.is_of_case(arguments[0].code):
                 return _eager.cast(r.in_graph(arguments[0]), dtype)
             value = asarray(arguments[0].value, dtype=dtype)
             return r.made(f"{r.residual.constant(asarray)}({arguments[0].code}, dtype={r.residual.constant(dtype)})", value)

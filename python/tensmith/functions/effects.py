@@ -27,6 +27,7 @@ class Effects:
         if id(x) in self.recording.choices:
             return self._choice(self.recording.choices[id(x)])
         if known := self.recording.known(x):
+            self.recording.is_of_case(known[1])
             return known[1]
         if isinstance(x, Tensor):
             return self._tensor(x)

@@ -73,6 +73,8 @@ class Numbers:
         if not isinstance(x, Traced):
             return asarray(x, dtype=ingraph.DTYPES[type(x)])
         if x.stage == 0:
+            if self.is_of_case(x.code):
+                return self.case.row(x.value, x.code)
             if x.tensor is None:
                 dtype = ingraph.DTYPES[type(x.value)]
                 x.tensor = self.made(f"{self.residual.constant(asarray)}({x.code}, dtype={self.residual.constant(dtype)})", asarray(x.value, dtype=dtype))

@@ -39,9 +39,10 @@ def is_plain_class(cls):
 
 
 class Recording(Numbers):
-    def __init__(self, relaxed, refused=()):
-        self.relaxed = relaxed  # paths of numbers that differ from call to call, and branches and loops (of the syntax tree) that do
-        self.refused = refused  # branches and loops that can't be the graph's
+    def __init__(self, relaxed, refused=(), recursive=None):
+        self.relaxed = relaxed  # paths of numbers that differ from call to call, and branches, loops and functions (of the syntax tree) that do
+        self.refused = refused  # of these what can't be the graph's
+        self.recursive = dict(recursive or {})  # functions that call themselves on structures, and which argument these are
         self.residual = Residual()
         self.tape = _eager.tape(True)
         self.line = None
@@ -59,27 +60,46 @@ class Recording(Numbers):
         self._scalars_read = {}
         self.regions, self.closed = [], []  # branches and loops of the graph that are recorded now; tapes of those that were
         self.converted = set()  # branches and loops that are the graph's
+        self.case, self.recursing = None, None  # of a recursion (recursion.py); the function that calls itself now
         self.choices = {}  # id of a tensor -> a Choice (control.py)
 
     # ---- assumptions
 
     def assume(self, condition, kind, what, relaxes=None, stage=0):
-        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes), stage)
+        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes, self.recursing), stage)
 
     def check(self, code, how, like, kind, what, relaxes=None):
-        self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes))
+        self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes, self.recursing))
 
     # ---- what is read
 
     def known(self, x):
-        found = self._known.get(id(x))
+        own = self.case.known.get(id(x)) if self.case else None
+        found = own or self._known.get(id(x))
         return found if found and found[0] is x else None
 
     def is_outside(self, x):
         return self.known(x) is not None
 
     def know(self, x, code, what):
-        self._known[id(x)] = (x, code, what)
+        known = self.case.known if self.is_of_case(code) else self._known
+        known[id(x)] = (x, code, what)
+
+    def is_of_case(self, code):
+        """Whether an expression is about an object of a recursion."""
+        scope = self.residual.scope_of(code)
+        if scope is not None and (self.case is None or scope is not self.case.scope):
+            raise NotConvertible("what is read of an object of a recursion is used outside of it")
+        return scope is not None
+
+    @contextlib.contextmanager
+    def of_case(self, case):
+        """The program works on an object of a recursion."""
+        before, self.case = self.case, case
+        try:
+            yield
+        finally:
+            self.case = before
 
     def root(self, x, what):
         """An object that all calls share."""
@@ -92,11 +112,12 @@ class Recording(Numbers):
         cell = (id(container), kind, key)
         if not self.is_outside(container) or cell in self.written:
             return value
-        if cell not in self._cells:
-            self._cells[cell] = self.admit(self.residual.let(code, letter="v"), value, what, of)
-            if type(value) in (int, float):
+        cells = self.case.cells if self.is_of_case(code) else self._cells
+        if cell not in cells:
+            cells[cell] = self.admit(self.residual.let(code, letter="v"), value, what, of)
+            if type(value) in (int, float) and cells is self._cells:
                 self._scalars_read[cell] = what
-        return self._cells[cell]
+        return cells[cell]
 
     def admit(self, code, value, what, of="constant"):
         """A value that `code` gives in any call, with the assumptions of what it is."""
@@ -104,7 +125,7 @@ class Recording(Numbers):
         of_type = "attribute's type" if of == "attribute" else "type"
         if isinstance(value, Tensor):
             return self._tensor(code, value, what, of_type)
-        if kind in (int, float) and what in self.relaxed:
+        if kind in (int, float) and (what in self.relaxed or self.is_of_case(code)):
             self.assume(f"type({code}) is {kind.__name__}", of_type, f"{what} is {kind.__name__}")
             return Traced(value, code, 0)
         if isinstance(value, CONSTANTS):
@@ -126,11 +147,14 @@ class Recording(Numbers):
         if kind not in (list, dict, types.CellType) and not is_plain_class(kind):
             raise NotConvertible(f"{what} is a {kind.__module__}.{kind.__qualname__}, of which it isn't known what it depends on")
         self.assume(f"type({code}) is {k}", of_type, f"{what} is {kind.__name__}")
-        if known := self.known(value):
+        if known := self.case.known.get(id(value)) if self.is_of_case(code) else self.known(value):
             self.check(f"{code} is {known[1]}", "same", True, "constant", f"{what} is {known[2]}")
         else:
+            if kind in (list, dict) and self.is_of_case(code):
+                raise NotConvertible(f"{what} is a {kind.__name__} of an object of a recursion")
             self.know(value, code, what)
-            self.mutable.append(code)
+            if not self.is_of_case(code):
+                self.mutable.append(code)
         return value
 
     def _tensor(self, code, tensor, what, of_type):
@@ -153,6 +177,8 @@ class Recording(Numbers):
 
     def fed(self, code, tensor, what):
         """An input of the graph: what `code` gives before each run. The program works on a copy of what the tape watches."""
+        if self.is_of_case(code):
+            raise NotConvertible(f"{what} is a tensor of an object of a recursion")
         with self._before_regions():
             watched = _eager.copy(tensor)
             if tensor.requires_grad:
@@ -301,6 +327,8 @@ class Recording(Numbers):
     def write(self, container, kind, key, write):
         """`write()` changes a place of an object."""
         if self.is_outside(container):
+            if self.is_of_case(self.known(container)[1]):
+                raise NotConvertible("an object of a recursion is written")
             self.written.setdefault((id(container), kind, key), (container, kind, key))
             if kind == "cell":
                 self._keep(container, container.cell_contents)
