@@ -24,7 +24,7 @@
 namespace tensmith::kernel {
 
 /// Of an operand's elements, or of the sums. Of U1 a byte has eight, the first in its lowest bit.
-enum class Number { U1, U8, I8, I16, BF16, I32, I64, F32 };
+enum class Number { U8, I8, I16, BF16, I32, F32, U1, I64 };
 
 int64_t bitsOf(Number number);
 
