@@ -99,7 +99,8 @@ const Template kBitPlanes = {
     .takes =
         [](graph::KernelOp kernel, Operation *main, const Machine &) {
           auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
-          return yield.getValues().size() == 1 && yield.getValues()[0].getDefiningOp() == main;
+          return isPlanes(main) && yield.getValues().size() == 1 &&
+                 yield.getValues()[0].getDefiningOp() == main;
         },
     .parts =
         [](graph::KernelOp, Operation *main, const Machine &machine, const Point &) {

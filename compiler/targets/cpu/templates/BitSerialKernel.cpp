@@ -598,9 +598,9 @@ const Template kBitSerial = {
     .isRoot = isBitConv,
     .takes =
         [](graph::KernelOp, Operation *main, const Machine &machine) {
-          auto root = cast<graph::BitConvOp>(main);
+          auto root = dyn_cast<graph::BitConvOp>(main);
           auto isBuffer = [](Value operand) { return isa<BlockArgument>(operand); };
-          return isBuffer(root.getX()) && isBuffer(root.getW()) &&
+          return root && isBuffer(root.getX()) && isBuffer(root.getW()) &&
                  sumsOf(root, machine, {}).has_value();
         },
     .parts =
