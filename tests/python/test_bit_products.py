@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import bit_draws  # noqa: E402
 
-HERE = "host"
+HERE, NO_COUNTS = "host", "host,-avx512f,-avx2"
 POLARITIES = [(x, w) for x in (0, 1) for w in (0, 1)]
 
 
@@ -40,15 +40,16 @@ def kinds(model):
     return [kernel["schedule"] for kernel in model.describe()["kernels"]]
 
 
-@pytest.mark.parametrize("target", [HERE, "host,-avx512f", "host,-avx512f,-avx2"])
-@pytest.mark.parametrize("polarity", POLARITIES)
+@pytest.mark.parametrize(("target", "polarity"), [
+    *((target, polarity) for target in (HERE, "host,-avx512f") for polarity in POLARITIES), ("x86-64-v2", (1, 1)), (NO_COUNTS, (0, 1)),
+])  # fmt: skip
 def test_drawn_products(target, polarity, tmp_path):
     """Breaks if a word, a pad, the last filters or pixels, or a sign are taken for others; half of the weights are run-time."""
     random = numpy.random.default_rng([polarity[0], polarity[1]])
-    cases = [bit_draws.drawn(random, (*random.integers(1, 5, 2), *polarity)) for _ in range(6)]
-    model, feeds = bit_draws.model_of(cases, [number % 2 == 0 for number in range(6)])
+    cases = [bit_draws.drawn(random, (*random.integers(1, 5, 2), *polarity)) for _ in range(4)]
+    model, feeds = bit_draws.model_of(cases, [number % 2 == 0 for number in range(4)])
     ours = compiled(model, tmp_path, target)
-    assert sum("bit serial" in kind for kind in kinds(ours)) == len(cases)
+    assert sum("bit serial" in kind for kind in kinds(ours)) == (0 if target == NO_COUNTS else len(cases))
     for case, got in zip(cases, ours.run(*feeds), strict=True):
         numpy.testing.assert_array_equal(got, case[4], err_msg=str((case[0], case[1], case[2].shape, case[3].shape)))
 
@@ -80,7 +81,7 @@ def test_planes_of_any_axis_and_word(word, tmp_path):
         last = numpy.pad(last, [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[axis] % word)])
         wanted = []
         for plane in range(bits):
-            packed = numpy.packbits(last >> plane & 1, axis=-1, bitorder="little").view(f"<u{word // 8}")
+            packed = numpy.ascontiguousarray(numpy.packbits(last >> plane & 1, axis=-1, bitorder="little")).view(f"<u{word // 8}")
             wanted.append(numpy.moveaxis(packed, -1, axis))
         numpy.testing.assert_array_equal(compiled(model, tmp_path).run(x)[0], numpy.stack(wanted, axis=planes))
 
@@ -183,7 +184,7 @@ def test_quantised_layers_of_few_bits(levels, codes, tmp_path):
     random = numpy.random.default_rng(levels)
     model, constants = coded_network(random, random.choice(codes, (24, 64, 3, 3)).astype(numpy.int8), levels)
     x = random.standard_normal((1, 64, 9, 9)).astype(numpy.float32)
-    ours = compiled(model, tmp_path, "host,-avx512f")
+    ours = compiled(model, tmp_path, "x86-64-v3")  # which has no instruction for bytes
     assert any("bit serial" in kind for kind in kinds(ours))
     rounded = numpy.round(numpy.clip(x, 0, constants["high"]) / constants["s"]).astype(numpy.int64)
     sums = bit_draws.convolve(rounded, constants["wq"].astype(numpy.int64), [1, 1], [1, 1, 1, 1], [1, 1], 1)
