@@ -45,6 +45,9 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "tree_ensemble",
                                      "all_reduce_mean",
                                      "block_values",
+                                     "block_product",
+                                     "bit_pack",
+                                     "bit_conv",
                                      "unpack"};
 
 unsigned operandCount(OperationName name) {
