@@ -19,6 +19,8 @@ from .scalars import NotConvertible, Traced
 
 _MOST_STEPS = 400_000
 _DEEPEST = 60
+# Within branches and loops of the graph, of which what follows a side that leaves is executed for each side.
+_MOST_STEPS_IN_GRAPH = 10_000
 
 
 class _Return(BaseException):
@@ -42,7 +44,7 @@ class Interpreter(Expressions):
         self.calls = Calls(self, recording)
         self.objects = self.calls.objects
         self.control = Control(recording)
-        self._steps, self._depth = 0, 0
+        self._steps, self._depth, self._steps_in_graph = 0, 0, 0
 
     # ---- functions
 
@@ -177,7 +179,8 @@ class Interpreter(Expressions):
 
     def statement(self, node, frame):
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        self._steps_in_graph += bool(self.recording.regions)
+        if self._steps > _MOST_STEPS or self._steps_in_graph > _MOST_STEPS_IN_GRAPH:
             raise NotConvertible("the call takes too many steps")
         self.recording.line = node.lineno
         rule = getattr(self, "_do_" + type(node).__name__, None)
