@@ -206,9 +206,10 @@ Status prepareModel(ModuleOp module, const ts_compile_options &options) {
     return {};
   program::openProgram(module);
   return program::checkTensorCode(
-      module, "memory is planned for tensor code alone, since procedures take it as they run; "
-              "let sizes be fixed (--shape), or leave out memory and recomputation; of a recursion by "
-              "tail calls segments and recursive, without memory, keep some states for gradients");
+      module,
+      "memory is planned for tensor code alone, since procedures take it as they run; "
+      "let sizes be fixed (--shape), or leave out memory and recomputation; of a recursion by "
+      "tail calls segments and recursive, without memory, keep some states for gradients");
 }
 
 } // namespace tensmith

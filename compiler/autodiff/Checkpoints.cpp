@@ -95,9 +95,8 @@ func::FuncOp Checkpoints::segmentsOf(func::FuncOp function) {
 func::FuncOp Checkpoints::begin(func::FuncOp function, StringRef suffix, Type result) {
   SmallVector<Type> types(function.getArgumentTypes());
   types.push_back(RankedTensorType::get({}, code_.builder.getI64Type()));
-  auto made =
-      func::FuncOp::create(function.getLoc(), (function.getName() + suffix).str(),
-                           code_.builder.getFunctionType(types, result));
+  auto made = func::FuncOp::create(function.getLoc(), (function.getName() + suffix).str(),
+                                   code_.builder.getFunctionType(types, result));
   made->setAttr(program::kProcedure, code_.builder.getUnitAttr());
   SymbolTable(module_).insert(made);
   made_.insert(made.getName());
@@ -148,9 +147,8 @@ void Checkpoints::giveNext(Block &block, func::FuncOp function, func::FuncOp run
     made->setAttr(kDenseFields, code_.builder.getDenseI64ArrayAttr(dense));
     return made.getResult();
   };
-  Value result = choose(
-      isAtMost(fuel, 1), next_, next,
-      [&] { return call(run, inputs, code_.sub(fuel, number(1)), false); });
+  Value result = choose(isAtMost(fuel, 1), next_, next,
+                        [&] { return call(run, inputs, code_.sub(fuel, number(1)), false); });
   end->setOperand(0, result);
   tail->erase();
 }
@@ -177,9 +175,7 @@ Value Checkpoints::levelParts(func::FuncOp function, func::FuncOp level, ValueRa
   Value part = call(level, arguments, counter, true);
   return matchNext(
       part, next_, [&] { return part; },
-      [&] {
-        return levelParts(function, level, argumentsIn(part, function), counter, parts - 1);
-      });
+      [&] { return levelParts(function, level, argumentsIn(part, function), counter, parts - 1); });
 }
 
 func::FuncOp Checkpoints::makeSegments(func::FuncOp function, func::FuncOp part) {
@@ -234,8 +230,8 @@ Value Checkpoints::call(func::FuncOp callee, ValueRange arguments, Value counter
   inputs.push_back(counter);
   // The run's own type is given to it once it is whole.
   Type result = callee.getName().ends_with(".run") ? Type(next_) : callee.getResultTypes()[0];
-  auto made = code_.builder.create<program::CallOp>(
-      code_.graph.location, result, inputs, callee.getName(), false);
+  auto made = code_.builder.create<program::CallOp>(code_.graph.location, result, inputs,
+                                                    callee.getName(), false);
   if (isMadeAgain)
     made->setAttr(kMadeAgain, code_.builder.getUnitAttr());
   return made.getResult();

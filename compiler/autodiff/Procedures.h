@@ -68,8 +68,8 @@ private:
   const graph::GradientCode &code_;
   Changes changes_;
   Checkpoints checkpoints_;
-  llvm::StringMap<Pair> pairs_;                   // by function and active arguments
-  llvm::StringMap<mlir::func::FuncOp> replays_;   // the same
+  llvm::StringMap<Pair> pairs_;                 // by function and active arguments
+  llvm::StringMap<mlir::func::FuncOp> replays_; // the same
 };
 
 } // namespace tensmith::autodiff

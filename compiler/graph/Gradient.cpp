@@ -205,7 +205,8 @@ Value placeApart(const GradientCode &code, Value x, Value like, int64_t dim, int
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   Value steps = code.vectorOf({step > 0 ? step : -std::max(step, -kMost)});
   Value element = code.op("graph.div", {code.op("graph.max", {place, code.vectorOf({0})}), steps});
-  Value count = code.op("graph.shape", {x}, {code.integer("start", dim), code.integer("end", dim + 1)});
+  Value count =
+      code.op("graph.shape", {x}, {code.integer("start", dim), code.integer("end", dim + 1)});
   Value isTaken = code.op("graph.and", {code.op("graph.equal", {code.mul(element, steps), place}),
                                         code.op("graph.less", {element, count})});
   SmallVector<int64_t> low(size_t(GraphCode::rank(x)), 0), high = low;

@@ -81,7 +81,8 @@ LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   bool isCrop = getCoordinateTransformationMode() == "tf_crop_and_resize";
   if (!requireCount(2, 1, "the number of scales and that of the dimensions") ||
       !requireCount(3, 1, "the number of sizes and that of the dimensions") ||
-      (isCrop && !requireCount(1, 2, "the number of bounds of a crop and that of the dimensions, twice,")))
+      (isCrop &&
+       !requireCount(1, 2, "the number of bounds of a crop and that of the dimensions, twice,")))
     return failure();
   auto scales = infer.present(2) ? scalesOf(shapes, getScales()) : std::nullopt;
   auto sizes = infer.present(3) ? partialContents(shapes, getSizes()) : std::nullopt;

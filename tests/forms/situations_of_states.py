@@ -61,7 +61,7 @@ situation(
 situation(
     "scan_of_no_steps",
     "(float[2] s, float[0,2] x) => (float[?] f, float[?,?] y) { f, y = Scan<num_scan_inputs=1, body = b (float[2] a, float[2] p) => "
-    "(float[2] a2, float[2] o) { a2 = Add(a, p) o = Neg(a2) }>(s, x) }",
+    "(float[2] a2, float[2] o) { a2 = Add(a, p) o = Neg(p) }>(s, x) }",
     {"s": f32(2), "x": f32(0, 2)},
     expected=lambda f: [f["s"], f32(0, 2)],
 )

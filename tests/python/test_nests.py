@@ -3,6 +3,9 @@
 What would break these: a primitive that writes a line of another form, a schedule that is dropped, a refusal without its reason.
 """
 
+import pathlib
+import re
+
 import numpy as np
 import pytest
 
@@ -15,6 +18,14 @@ PRODUCT = "def product(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
+
+
+def test_the_page():
+    """Its blocks, one after the other."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/nests.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 2
+    exec("\n".join(blocks), {})
 
 
 def operands(m=37, n=85, k=19):

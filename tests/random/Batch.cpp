@@ -25,7 +25,7 @@ namespace tensmith::random_graphs {
 namespace {
 
 constexpr int kGraphsOfWorker = 50; // a context never forgets a type: a new process after so many
-constexpr int64_t kMostBehind = 2; // one that was asked for by its name
+constexpr int64_t kMostBehind = 2;  // one that was asked for by its name
 constexpr size_t kMostOperators = 512;
 constexpr int kMostReduced = 12; // the rest are most likely the same mistakes
 
@@ -89,7 +89,8 @@ private:
   OwningOpRef<ModuleOp> drawn(uint64_t seed) {
     const std::vector<std::string> &names = options_.operators;
     if (!names.empty())
-      if (auto module = Generator(&context_, seed).runOperator(names[seed % names.size()], kMostBehind))
+      if (auto module =
+              Generator(&context_, seed).runOperator(names[seed % names.size()], kMostBehind))
         return module;
     return Generator(&context_, seed).run();
   }

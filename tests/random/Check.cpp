@@ -316,7 +316,8 @@ Report check(ModuleOp module, const CheckOptions &options) {
     auto expected = expectation(function, sizes);
     if (!broken.empty() && expected.ok() && expected->isRefused &&
         isRefusedWhereKnown(function, sizes) == false)
-      accepted = "what breaks '" + broken + "' is refused by no record where sizes are known, but " +
+      accepted = "what breaks '" + broken +
+                 "' is refused by no record where sizes are known, but " +
                  "by the reference: " + expected->why;
     if (expected.ok() && !(expectations.empty() && expected->isRefused))
       expectations.push_back(std::move(*expected));

@@ -122,9 +122,7 @@ Operation *recurrent(Generator &g, StringRef name) {
   Type type = g.chance(0.8) ? Type(g.builder.getF32Type()) : g.drawFloat();
   AffineExpr d = g.size(directions), gh = g.size(gates * hidden), h = g.size(hidden);
   Dims x = batchFirst ? Dims{batch, steps, in} : Dims{steps, batch, in};
-  SmallVector<Value> operands{g.like(type, x),
-                              g.like(type, {d, gh, in}),
-                              g.like(type, {d, gh, h}),
+  SmallVector<Value> operands{g.like(type, x), g.like(type, {d, gh, in}), g.like(type, {d, gh, h}),
                               g.chance(0.6) ? g.like(type, {d, g.size(2 * gates * hidden)})
                                             : g.none()};
   auto perhaps = [&](ArrayRef<AffineExpr> dims, StringRef kind = {}) {
@@ -188,9 +186,14 @@ Operation *comprehension(Generator &g, StringRef name) {
 
 ArrayRef<NamedRecipe> contractionRecipes() {
   static const NamedRecipe kRecipes[] = {
-      {"matmul", matmul, 9},       {"einsum", einsum, 2},   {"det", det, 0.4},
-      {"attention", attention, 1}, {"rnn", recurrent, 0.4}, {"gru", recurrent, 0.4},
-      {"lstm", recurrent, 0.4},    {"block_product", blockProduct, 0},
+      {"matmul", matmul, 9},
+      {"einsum", einsum, 2},
+      {"det", det, 0.4},
+      {"attention", attention, 1},
+      {"rnn", recurrent, 0.4},
+      {"gru", recurrent, 0.4},
+      {"lstm", recurrent, 0.4},
+      {"block_product", blockProduct, 0},
       {"comprehension", comprehension, 0},
   };
   return kRecipes;

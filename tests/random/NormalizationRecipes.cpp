@@ -65,9 +65,9 @@ Operation *quantise(Generator &g, StringRef name) {
   Value scale = g.fresh(real, scaleDims, "powers", g.chance(0.7));
   SmallVector<Value> operands{x, scale};
   operands.push_back(g.chance(0.5) ? g.fresh(code, scaleDims, "positive", true) : g.none());
-  return g.create(name, operands,
-                  {g.i64("axis", axis), g.i64("block_size", block),
-                   g.type("to", isOfCodes ? real : code)});
+  return g.create(
+      name, operands,
+      {g.i64("axis", axis), g.i64("block_size", block), g.type("to", isOfCodes ? real : code)});
 }
 
 } // namespace

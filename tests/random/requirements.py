@@ -91,7 +91,8 @@ def requirements(folder):
             elif kind == "requireOneOr" and words.startswith("the dimensions of '"):
                 continue  # requireBroadcast's own, which its callers name
             elif words and not re.fullmatch(r"[\w ]* differ: \{a\} and \{b\}| is no multiple of ", words):
-                message = words.strip(": ") + BEHIND.get(kind, "")
+                ends = inside.rstrip().endswith(f'{words}"')  # where it is the last part, too
+                message = words.strip(": ") + (BEHIND.get(kind, "") if ends else "")
             else:
                 continue
             found.setdefault(message, []).append(operators_of(text, call.start(), names))
