@@ -15,6 +15,7 @@ from .expressions import IN_PLACE, Expressions
 from .frames import Interpreted, Rest
 from .recording import Recording
 from .regions import UNCLEAR
+from .rows import rows_of
 from .scalars import NotConvertible, Traced
 
 _MOST_STEPS = 400_000
@@ -321,7 +322,7 @@ class Interpreter(Expressions):
         before, frame.loop = frame.loop, node
         try:
             values = self.value(node.iter, frame)
-            rows = self.calls.rows_of(values) if self.recording.is_in_graph(node) else None
+            rows = rows_of(self.calls, values) if self.recording.is_in_graph(node) else None
             if rows is not None:
                 self._for_in_graph(node, frame, *rows)
             else:
