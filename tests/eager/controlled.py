@@ -134,9 +134,15 @@ PROGRAMS = {
     both_sides: lambda i: (signs(i),), one_side: lambda i: (signs(i),), early_return: lambda i: (signs(i),), in_place: lambda i: (signs(i),),
     chosen: lambda i: (tnp.asarray([i % 2 * 8.0 - 3.0, i % 3 * -4.0, 1.0]),), nested: lambda i: (signs(i * 2 if i % 3 else i),), halved: lambda i: (tnp.ones(3) * (i % 5 + 1),),
     fixed_point: lambda i: (tnp.ones(3) * (i % 4 * 30 + 1.0),), ranged: lambda i: (signs(i), i % 6),
-    rows: lambda i: (signs(i), [signs(i + j) for j in range(i % 4 + 1)]), indexed: lambda i: (signs(i), [(i + j) % 5 for j in range(i % 5 + 1)]),
+    rows: lambda i: (signs(i), [signs(i + j) for j in range(i % 4 + 1)]), indexed: lambda i: (signs(i), [(i + j) % 5 for j in range(i * 5 % 23 + 1)]),
     trained: lambda i: (signs(i) * (0.3 * (i % 4)),),
 }  # fmt: skip
+
+
+def added_in_place(s, items):
+    for each in items:
+        s.state += each * 0.5
+    return s.state * 1.0
 
 
 # ---- what is left to assumptions

@@ -31,6 +31,7 @@ __all__ = ["Function", "function"]
 
 _MOST = 16
 _MOST_REFUSALS = 3
+_MOST_REFUSED_SITES = 6  # one by one; a conversion takes a while
 _local = threading.local()
 
 
@@ -128,6 +129,7 @@ class Function:
         return entry
 
     def _record(self, arguments, named):
+        refusals = 0
         while True:
             recording = Recording(self._relaxed, self._refused, self._recursive)
             interpreter = Interpreter(recording)
@@ -145,6 +147,9 @@ class Function:
                     raise
                 self._reasons.append(_unconverted(error, sites))
                 self._refused |= sites
+                refusals += 1
+                if refusals >= _MOST_REFUSED_SITES:
+                    self._refused |= recording.converted
                 continue
             finally:
                 recording.tape.end()

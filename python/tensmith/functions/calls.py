@@ -2,22 +2,21 @@
 recorded, built-in ones have rules; all else ends the conversion.
 """
 
-import builtins
 import functools
 import operator
 import types
 
 from .. import _eager
-from .. import numpy as tnp
 from ..numpy import dtypes
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import indexing, sources
+from .builtin_functions import check_comparable, rules_of
 from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
 from .recording import CONSTANTS, is_plain_class, is_program
 from .recursion import Recursion, is_structure
-from .scalars import PURE, NotConvertible, Traced, is_number, plain
+from .scalars import PURE, NotConvertible, Range, Traced, is_number, plain
 
 # Of the package, what is executed from its source as a program is; all else of it runs as it is.
 _EXECUTED = ("tensmith.nn", "tensmith.optim", "tensmith.numpy.random")
@@ -37,7 +36,7 @@ class Calls:
     def __init__(self, interpreter, recording):
         self.interpreter, self.recording = interpreter, recording
         self.objects = Objects(interpreter, recording)
-        self.builtins = _rules(self)
+        self.builtins = rules_of(self)
         self.running, self.recursions = {}, {}  # of functions: what each was called with that runs now; which are being converted
 
     # ---- values
@@ -76,51 +75,6 @@ class Calls:
         if is_plain_class(type(x)):
             return self.iterate(self.call(self.objects.attribute(x, "__iter__"), [], {}))
         return iter(x)
-
-    def rows_of(self, x):
-        """How many values a loop of the graph goes over, and what gives that of a turn; None where they are not the graph's."""
-        r = self.recording
-        if isinstance(x, (range, Range)):
-            return self._range_of(*(x.bounds if isinstance(x, Range) else (x.start, x.stop, x.step)))
-        if isinstance(x, Tensor) and x.ndim and x.shape[0]:
-            return x.shape[0], lambda turn: self._row(x, turn, None)
-        if isinstance(x, (tuple, list)) and not r.is_outside(x) and x and isinstance(x[0], Tensor) and all(_is_like(each, x[0]) for each in x):
-            rows = self.native(tnp.stack, [list(x)], {})
-            return len(x), lambda turn: self._row(rows, turn, None)
-        if type(x) is not list or not r.is_outside(x) or id(x) in r.admitted or id(x) in r.tails or not x:
-            return None
-        code, what = r.known(x)[1:]
-        kind = type(x[0])
-        if kind not in (int, float) and not isinstance(x[0], Tensor) or any(not _is_like(each, x[0]) for each in x):
-            return None
-        like = r.residual.constant(x[0] if kind in (int, float) else _shell(x[0]))
-        r.assume(f"{r.residual.constant(_are_like)}({code}, {like})", "type", f"{what} is a list of {kind.__name__}s of one type and shape")
-        stack = (lambda values: asarray(values)) if kind in (int, float) else tnp.stack
-        rows = r.made(f"{r.residual.constant(stack)}({code})", stack(x))
-        count = Traced(len(x), r.residual.let(f"len({code})"), 0)
-        return count, lambda turn: self._row(rows, turn, kind)
-
-    def _range_of(self, *bounds):
-        r = self.recording
-        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-        if any(isinstance(each, Traced) and each.stage for each in (start, stop, step)):
-            if isinstance(step, Traced) or step != 1:
-                return None
-            count = self.operate(operator.sub, stop, start)
-        elif any(isinstance(each, Traced) for each in (start, stop, step)):
-            count = self.pure(_length_of_range, [start, stop, step])
-        else:
-            count = _length_of_range(start, stop, step)
-
-        def at(turn):
-            places = r.in_graph(turn) * r.in_graph(step) + r.in_graph(start)
-            return r.number_of(places, plain(start))
-
-        return count, at
-
-    def _row(self, rows, turn, kind):
-        row = indexing.item(self, rows, self.recording.in_graph(turn))
-        return self.recording.number_of(row, kind(self.recording.quietly(lambda: row.item()))) if kind in (int, float) else row
 
     def plain(self, x):
         """A value that something native looks into: numbers become assumptions."""
@@ -170,7 +124,7 @@ class Calls:
                 return function(*operands)
             raise NotConvertible(f"{function.__name__} of a {type(operands[0]).__qualname__} has no conversion")
         if any(isinstance(x, (list, dict, tuple)) for x in operands) and function in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
-            _check_comparable(operands)
+            check_comparable(operands)
         return function(*operands)
 
     def pure(self, function, operands):
@@ -461,13 +415,6 @@ class Calls:
         return getattr(owner, name)(*arguments, **named)
 
 
-class Range:
-    """range() of numbers that differ from call to call."""
-
-    def __init__(self, bounds):
-        self.bounds = bounds
-
-
 class _Called:
     """A function of the program's, as the library calls it."""
 
@@ -482,128 +429,3 @@ def _has_traced(x):
     """Of a list of numbers that are known before the graph runs, and of which some differ from call to call."""
     return isinstance(x, (list, tuple)) and all(map(is_number, x)) and any(isinstance(each, Traced) for each in x) and not any(
         isinstance(each, Traced) and each.stage for each in x)  # fmt: skip
-
-
-def _length_of_range(start, stop, step):
-    return len(range(start, stop, step))
-
-
-def _shell(x):
-    """A tensor of the type and shape of x."""
-    return _eager.broadcast_to(_eager.full([], 0, x.dtype), list(x.shape))
-
-
-def _is_like(x, like):
-    if type(x) is not type(like):
-        return False
-    return not isinstance(like, Tensor) or x.dtype == like.dtype and x.shape == like.shape and not x.requires_grad
-
-
-def _are_like(values, like):
-    return len(values) > 0 and all(_is_like(each, like) for each in values)
-
-
-def _check_comparable(values):
-    for x in values:
-        for each in x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]:
-            if isinstance(each, (list, tuple, dict)):
-                _check_comparable([each])
-            elif not isinstance(each, (int, float, str, bool, type(None))):
-                raise NotConvertible(f"a {type(each).__qualname__} within a list is compared")
-
-
-def _rules(calls):
-    """Built-in functions and types."""
-    r = calls.recording
-
-    def sized(x):
-        x = calls.plain(x) if isinstance(x, Range) else x
-        if isinstance(x, (list, dict)):
-            return len(r.touch(x))
-        if is_plain_class(type(x)):
-            return calls.call(calls.objects.attribute(x, "__len__"), [], {})
-        return len(x)
-
-    def number(kind):
-        def rule(*arguments):
-            if len(arguments) == 1 and isinstance(arguments[0], Tensor):
-                return calls._number(arguments[0], kind)
-            if len(arguments) == 1 and isinstance(arguments[0], Traced):
-                return calls.pure(kind, arguments)
-            return kind(*map(calls.plain, arguments))
-
-        return rule
-
-    def of_elements(function):
-        def rule(*arguments, **named):
-            values = list(calls.iterate(arguments[0])) if len(arguments) == 1 else list(arguments)
-            if named or not values or not all(is_number(x) for x in values):
-                raise NotConvertible(f"{function.__name__} of this has no conversion")
-            return calls.pure(function, values) if any(isinstance(x, Traced) for x in values) else function(*values) if len(values) > 1 else values[0]
-
-        return rule
-
-    def total(values, start=0):
-        for each in calls.iterate(values):
-            start = calls.operate(operator.add, start, each)
-        return start
-
-    def attribute(x, name, *default):
-        try:
-            return calls.objects.attribute(x, name)
-        except AttributeError:
-            if default:
-                return default[0]
-            raise
-
-    def has(x, name):
-        try:
-            calls.objects.attribute(x, name)
-        except AttributeError:
-            return False
-        return True
-
-    def kind_of(x):
-        return type(plain(x))
-
-    def is_instance(x, kinds):
-        return isinstance(plain(x), kinds)
-
-    def sorted_(values, **named):
-        if named.keys() - {"reverse"}:
-            raise NotConvertible("sorted by a key has no conversion")
-        values = calls.plain(list(calls.iterate(values)))
-        _check_comparable([values])
-        return sorted(values, **named)
-
-    def identity(x):
-        """Of what comes from outside, an assumption which object it is."""
-        known, number = r.known(x), id(x)
-        if known:
-            original = next((entry.tensor for entry in r.inputs if entry.copy is x), x)
-            r.check(known[1], "same", original, "constant", f"{known[2]} is the same object")
-            number = id(original)
-        return number
-
-    def next_(x, *default):
-        if isinstance(x, (list, dict)) or r.is_outside(x):
-            raise NotConvertible("next of what the call has not made")
-        r.refuse_in_regions("an iterator goes on")
-        return next(x, *default)
-
-    return {
-        len: sized, int: number(int), float: number(float), bool: lambda x=False: calls.truth(x),
-        abs: lambda x: calls.operate(operator.abs, x) if not isinstance(x, Traced) else calls.pure(abs, [x]),
-        min: of_elements(min), max: of_elements(max), sum: total,
-        range: lambda *bounds: Range(bounds) if any(isinstance(x, Traced) for x in bounds) else range(*bounds),
-        list: lambda x=(): r.make(list(calls.iterate(x))), tuple: lambda x=(): tuple(calls.iterate(x)),
-        dict: lambda *x, **named: r.make({**dict(*map(r.touch, x)), **named}),
-        enumerate: lambda x, start=0: enumerate(calls.iterate(x), r.pin(start)),
-        zip: lambda *x, **named: zip(*map(calls.iterate, x), **named), reversed: lambda x: reversed(list(calls.iterate(x))),
-        map: lambda f, *x: iter([calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))]),
-        filter: lambda f, x: iter([each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)]),
-        any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
-        isinstance: is_instance, issubclass: issubclass, type: kind_of, getattr: attribute, hasattr: has,
-        id: identity, setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
-        iter: calls.iterate, next: next_, callable: builtins.callable,
-    }  # fmt: skip

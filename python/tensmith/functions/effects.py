@@ -122,10 +122,14 @@ class Effects:
         others = [entry for entry in self.recording.inputs if entry not in written and id(entry) not in unread]
         if not written:
             return
-        if not _eager.apart(*(tuple(entry.tensor for entry in entries) for entries in (written, others))):
+        tensors = [tuple(entry.tensor for entry in entries) for entries in (written, others)]
+        codes = ["".join(f"{entry.code}, " for entry in entries) for entries in (written, others)]
+        for code, values in self.recording.joined:
+            tensors[1] += tuple(values)
+            codes[1] += f"*{code}, "
+        if not _eager.apart(*tensors):
             raise NotConvertible("a tensor is written whose memory is another one's, too")
-        own, read = ("(" + "".join(f"{entry.code}, " for entry in entries) + ")" for entries in (written, others))
-        self.recording.assume(f"{self.residual.constant(_eager.apart)}({own}, {read})", "constant", "tensors that are written share no memory")
+        self.recording.assume(f"{self.residual.constant(_eager.apart)}(({codes[0]}), ({codes[1]}))", "constant", "tensors that are written share no memory")
         for entry in written:
             self._do(f"{entry.code}[...] = outs[{self.recording.output(entry.copy)}]")
 

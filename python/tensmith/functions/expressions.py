@@ -3,7 +3,7 @@
 import ast
 import operator
 
-from .frames import Frame, Interpreted
+from .frames import Frame
 from .scalars import NotConvertible, Traced, is_number
 
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow",

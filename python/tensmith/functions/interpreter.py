@@ -15,10 +15,13 @@ from .expressions import IN_PLACE, Expressions
 from .frames import Interpreted, Rest
 from .recording import Recording
 from .regions import UNCLEAR
+from .rows import rows_of
 from .scalars import NotConvertible, Traced
 
 _MOST_STEPS = 400_000
 _DEEPEST = 60
+# Within branches and loops of the graph, of which what follows a side that leaves is executed for each side.
+_MOST_STEPS_IN_GRAPH = 10_000
 
 
 class _Return(BaseException):
@@ -42,7 +45,7 @@ class Interpreter(Expressions):
         self.calls = Calls(self, recording)
         self.objects = self.calls.objects
         self.control = Control(recording)
-        self._steps, self._depth = 0, 0
+        self._steps, self._depth, self._steps_in_graph = 0, 0, 0
 
     # ---- functions
 
@@ -177,7 +180,8 @@ class Interpreter(Expressions):
 
     def statement(self, node, frame):
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        self._steps_in_graph += bool(self.recording.regions)
+        if self._steps > _MOST_STEPS or self._steps_in_graph > _MOST_STEPS_IN_GRAPH:
             raise NotConvertible("the call takes too many steps")
         self.recording.line = node.lineno
         rule = getattr(self, "_do_" + type(node).__name__, None)
@@ -318,7 +322,7 @@ class Interpreter(Expressions):
         before, frame.loop = frame.loop, node
         try:
             values = self.value(node.iter, frame)
-            rows = self.calls.rows_of(values) if self.recording.is_in_graph(node) else None
+            rows = rows_of(self.calls, values) if self.recording.is_in_graph(node) else None
             if rows is not None:
                 self._for_in_graph(node, frame, *rows)
             else:

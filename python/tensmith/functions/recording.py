@@ -15,7 +15,7 @@ from .. import _eager
 from ..numpy import dtypes
 from ..numpy.dtypes import Tensor
 from .numbers import Numbers
-from .regions import MISSING, Place, snapshot_of
+from .regions import Place, snapshot_of
 from .residual import Assumption, Residual
 from .scalars import NotConvertible, Traced, is_number
 
@@ -61,6 +61,7 @@ class Recording(Numbers):
         self.regions, self.closed = [], []  # branches and loops of the graph that are recorded now; tapes of those that were
         self.converted = set()  # branches and loops that are the graph's
         self.case, self.recursing = None, None  # of a recursion (recursion.py); the function that calls itself now
+        self.joined = []  # codes of lists of tensors whose elements were read at once, and the lists
         self.choices = {}  # id of a tensor -> a Choice (control.py)
 
     # ---- assumptions

@@ -28,6 +28,7 @@ from .frames import Interpreted
 from .recording import CONSTANTS, is_plain_class
 from .regions import Region
 from .residual import Scope
+from .rows import capacity
 from .scalars import NotConvertible, Traced
 
 _MOST_CASES = 8
@@ -114,17 +115,20 @@ class Recursion:
         """What the function gives for the structure."""
         r, residual = self.recording, self.recording.residual
         code = r.known(root)[1]
-        walked = residual.walk([case.scope for case in self.cases], code, _walk)
         widths = tuple(max(1, *(len(codes) for codes in column)) for column in zip(*((case.scope.children, *case.scope.rows) for case in self.cases)))
-        found = _walk([residual.scope_function(case.scope) for case in self.cases], root, widths)
-        arrays = [r.made(f"{residual.constant(asarray)}({walked}[{i}])", asarray(each)) for i, each in enumerate(found)]
+        functions = [residual.scope_function(case.scope) for case in self.cases]
+        most = capacity(_walk(functions, root, widths, 0)[-1])
+        walked = residual.walk([case.scope for case in self.cases], code, _walk, most)
+        r.assume(f"{walked}[-1] <= {most}", "trip count", f"a structure has at most {most} objects")
+        found = _walk(functions, root, widths, most)
+        arrays = [r.made(f"{residual.constant(asarray)}({walked}[{i}])", asarray(each)) for i, each in enumerate(found[:-1])]
         self.kinds, self.children, self.integers, self.floats = arrays
-        count = Traced(len(found[0]), residual.let(f"len({walked}[0])"), 0)
+        count = Traced(found[-1], residual.let(f"{walked}[-1]"), 0)
         names = {}
         for i, like in enumerate(self.result):
             zeros = residual.constant(_zeros)
             k = residual.constant((like.shape, like.dtype))
-            names[i] = r.made(f"{zeros}({count.code}, *{k})", _zeros(count.value, like.shape, like.dtype))
+            names[i] = r.made(f"{zeros}({most}, *{k})", _zeros(most, like.shape, like.dtype))
         self.calls.interpreter.control.loop(self.site, True, lambda turn: self._iteration(names, turn), count)
         last = self.calls.operate(operator_module.sub, count, 1)
         return self._rebuilt([self._at(names[i], r.in_graph(last)) for i in names])
@@ -192,8 +196,9 @@ def _zeros(count, shape, dtype):
     return _eager.full([count, *shape], 0, dtype)
 
 
-def _walk(cases, root, widths):
-    """Arrays of the objects below the root and itself, children first: cases, children's places, integers, floats."""
+def _walk(cases, root, widths, most):
+    """Arrays of the objects below the root and itself, children first: cases, children's places, integers, floats; with room for `most`. And how many there are.
+    """
     kinds, children, integers, floats = [], [], [], []
     (of_children, of_integers, of_floats) = widths
 
@@ -213,11 +218,14 @@ def _walk(cases, root, widths):
         return len(kinds) - 1
 
     visit(root)
-    return numpy.array(kinds), _padded(children, of_children, "int64"), _padded(integers, of_integers, "int64"), _padded(floats, of_floats, "float64")
+    count = len(kinds)
+    room = max(count, most)
+    arrays = _padded(children, of_children, room, "int64"), _padded(integers, of_integers, room, "int64"), _padded(floats, of_floats, room, "float64")
+    return numpy.array(kinds + [0] * (room - count)), *arrays, count
 
 
-def _padded(rows, width, dtype):
-    result = numpy.zeros((len(rows), width), dtype)
+def _padded(rows, width, room, dtype):
+    result = numpy.zeros((room, width), dtype)
     for i, row in enumerate(rows):
         result[i, : len(row)] = row
     return result

@@ -98,15 +98,15 @@ class Residual:
         exec(scope.text(), values)
         return values[f"of_{scope.argument}"]
 
-    def walk(self, scopes, root, walker):
-        """The name of what `walker` gives for the functions of the scopes, which may still grow, and a structure."""
+    def walk(self, scopes, root, walker, most):
+        """The name of what `walker` gives for the functions of the scopes, which may still grow, and a structure of `most` objects at most."""
         self._check()
         name, walker = self.name("t"), self.constant(walker)
 
         def lines():
             widths = tuple(max(1, *(len(codes) for codes in column)) for column in zip(*((each.children, *each.rows) for each in scopes)))
             texts = [line for each in scopes for line in each.text().split("\n")]
-            return [*texts, f"{name} = {walker}(({''.join(f'of_{each.argument}, ' for each in scopes)}), {root}, {widths})"]
+            return [*texts, f"{name} = {walker}(({''.join(f'of_{each.argument}, ' for each in scopes)}), {root}, {widths}, {most})"]
 
         self.before.append(lines)
         return name

@@ -53,3 +53,10 @@ def is_number(x):
 
 def plain(x):
     return x.value if isinstance(x, Traced) else x
+
+
+class Range:
+    """range() of numbers that differ from call to call."""
+
+    def __init__(self, bounds):
+        self.bounds = bounds
