@@ -98,7 +98,7 @@ private:
     if (std::string problem = orderProblem(tensor->extents.size()); !problem.empty())
       return problem;
     if (!change_.isFree(request_.name))
-      return "the name '" + request_.name + "' is taken";
+      return "the name '" + request_.name + "' is taken, or no identifier";
     const Node &below = request_.loop.empty() ? change_.tree : *change_.loops(request_.loop).back();
     bool isWritten = false;
     for (const std::string &name : below.statements())
@@ -223,7 +223,7 @@ private:
   /// A statement that goes over the points of the box in the cache's order.
   std::string addCopy(const std::string &name, const Footprint &points, bool isRead) {
     if (!change_.isFree(name))
-      return "the name '" + name + "' is taken";
+      return "the name '" + name + "' is taken, or no identifier";
     Statement copy;
     copy.name = name;
     std::map<std::string, Affine> values;

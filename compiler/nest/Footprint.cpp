@@ -42,8 +42,13 @@ bool isOver(const Affine &affine, const std::vector<std::string> &names) {
 
 std::optional<Bounds> boundsOf(const isl::map &map, const std::vector<std::string> &at) {
   const std::string index = "index.";
+  std::vector<Constraint> constraints = hullOf(map, at, {index});
+  // What bounds all iterations is no constraint where one on the loops' values says more.
+  isl::map all = isl::manage(isl_map_from_range(isl_map_range(map.copy())));
+  for (Constraint &each : hullOf(all, {}, {index}))
+    constraints.push_back(std::move(each));
   std::vector<Affine> lower, upper;
-  for (const Constraint &each : hullOf(map, at, {index})) {
+  for (const Constraint &each : constraints) {
     Affine rest = each.value;
     int64_t factor = rest.coefficient(index);
     rest.terms.erase(index);

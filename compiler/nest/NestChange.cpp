@@ -10,6 +10,7 @@
 #include <isl/space.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 namespace tensmith::nest {
@@ -156,7 +157,10 @@ std::string NestChange::expose(const std::string &name, const std::string &loop,
   }
   if (added.empty())
     return {};
-  isl::map graph = valuesOf(unknown, name, *relations).coalesce();
+  // Of a split loop the remainder has a quotient that is the other loop's value: an equality says
+  // so.
+  isl_map *quotients = isl_map_detect_equalities(valuesOf(unknown, name, *relations).release());
+  isl::map graph = isl::manage(quotients).coalesce();
   std::optional<std::vector<Constraint>> constraints;
   if (isl_map_n_basic_map(graph.get()) == 1) {
     isl_basic_map_list *list = isl_map_get_basic_map_list(graph.get());
@@ -200,7 +204,10 @@ std::string NestChange::newIterator(const Statement &statement, std::string name
 }
 
 bool NestChange::isFree(const std::string &name) const {
-  return !nest.tensor(name) && !nest.statement(name) &&
+  bool isWord = !name.empty() && !std::isdigit((unsigned char)(name[0])) &&
+                std::all_of(name.begin(), name.end(),
+                            [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  return isWord && !nest.tensor(name) && !nest.statement(name) &&
          std::none_of(nest.parameters.begin(), nest.parameters.end(),
                       [&](const Parameter &each) { return each.name == name; });
 }

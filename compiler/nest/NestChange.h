@@ -46,7 +46,7 @@ public:
 
   /// The name, with underscores until the statement has none such.
   std::string newIterator(const Statement &statement, std::string name) const;
-  /// A name that no tensor, statement or parameter has.
+  /// An identifier that no tensor, statement or parameter has.
   bool isFree(const std::string &name) const;
   /// A new statement stands in the loop: its first iterators are the values of the loops down to
   /// there, the others have loops of these names. `renew` comes before.

@@ -75,7 +75,7 @@ private:
       return "'" + statement_ + "' reads '" + own->tensor + "', into which it accumulates";
     for (const std::string &each : {name_, name_ + "_start", name_ + "_join"})
       if (!change_.isFree(each))
-        return "the name '" + each + "' is taken";
+        return "the name '" + each + "' is taken, or no identifier";
     return {};
   }
 

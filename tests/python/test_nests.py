@@ -35,7 +35,7 @@ def operands(m=37, n=85, k=19):
 
 def packed():
     tiles = ts.nest(PRODUCT).tile("m", "n", 4, 16).reorder("n0", "m0", "k", "m1", "n1").cache_read("B", "n0", "P")
-    return tiles.vectorize("P1", 8).unroll("m1").vectorize("n1", 8).fuse_at("start", "m0").parallel("n0")
+    return tiles.vectorize("P1", 8).unroll("m1").vectorize("n1", 8).parallel("n0")
 
 
 def test_a_chain_of_primitives():
