@@ -97,12 +97,12 @@ Operation *attention(Generator &g, StringRef name) {
   }
   Value pastKeys = g.none(), pastValues = g.none(), lengths = g.none(), mask = g.none();
   AffineExpr all = keys;
-  if (g.chance(0.3)) {
+  if (g.drawsRare && g.chance(0.3)) {
     AffineExpr past = g.drawDim();
     pastKeys = g.like(type, {batch, g.size(kvHeads), past, width});
     pastValues = g.like(type, {batch, g.size(kvHeads), past, out});
     all = g.shapes.simplify(keys + past);
-  } else if (g.chance(0.2)) {
+  } else if (g.drawsRare && g.chance(0.2)) {
     lengths = g.fresh(g.builder.getI64Type(), batch, "index:" + std::to_string(g.least(keys) + 1));
   }
   if (g.chance(0.4)) {
@@ -126,8 +126,9 @@ Operation *recurrent(Generator &g, StringRef name) {
                               g.chance(0.6) ? g.like(type, {d, g.size(2 * gates * hidden)})
                                             : g.none()};
   auto perhaps = [&](ArrayRef<AffineExpr> dims, StringRef kind = {}) {
-    return g.chance(0.25) ? g.fresh(kind.empty() ? type : Type(g.builder.getI32Type()), dims, kind)
-                          : g.none();
+    return g.drawsRare && g.chance(0.25)
+               ? g.fresh(kind.empty() ? type : Type(g.builder.getI32Type()), dims, kind)
+               : g.none();
   };
   Dims state = batchFirst ? Dims{batch, d, h} : Dims{d, batch, h};
   operands.push_back(perhaps(batch, "index:" + std::to_string(g.least(steps) + 1)));

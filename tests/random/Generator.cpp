@@ -128,6 +128,7 @@ bool Generator::drawNode() {
 
 OwningOpRef<ModuleOp> Generator::runOperator(StringRef name, int64_t behind) {
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  drawsRare = behind > 0;
   bool isDrawn = false;
   for (const DrawnOperator &candidate : operatorsToDraw(context))
     if (candidate.name.stripDialect() == name)

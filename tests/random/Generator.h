@@ -83,6 +83,8 @@ public:
   graph::GraphBuilder graph;
   /// Whether the operator being drawn takes exact operands alone.
   bool exactOnly = false;
+  /// Whether an operator was asked for by its name, to be followed by others: rare operands, too.
+  bool drawsRare = false;
 
 private:
   struct Known {

@@ -45,7 +45,7 @@ Operation *reshapeByShape(Generator &g, StringRef name) {
 }
 
 Operation *reshape(Generator &g, StringRef name) {
-  if (name == "dynamic_reshape" && g.chance(0.4))
+  if (g.drawsRare && name == "dynamic_reshape" && g.chance(0.4))
     return reshapeByShape(g, name);
   Value x = g.tensor(0, 5);
   Dims to = regrouped(g, g.dims(x));

@@ -53,7 +53,7 @@ Operation *quantise(Generator &g, StringRef name) {
   Value x = g.tensor(1, 5, isOfCodes ? code : real);
   int64_t axis = g.between(0, g.rank(x) - 1);
   Dims scaleDims;
-  int64_t block = g.chance(0.3) ? g.between(1, 4) : 0;
+  int64_t block = g.drawsRare && g.chance(0.3) ? g.between(1, 4) : 0;
   if (block) {
     scaleDims = g.dims(x);
     AffineExpr &blocks = scaleDims[size_t(axis)];
