@@ -6,7 +6,6 @@
 #include "compiler/nest/ComprehensionValue.h"
 #include "reference/comprehension/Affine.h"
 
-#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -237,21 +236,6 @@ private:
 
   // ---- statements
 
-  Expr identity(DataType type) {
-    Expression result{Operation::Constant, type};
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    bool isSigned = info(type).kind == TypeClass::Signed;
-    int bits = info(type).bits;
-    int64_t greatest = isSigned ? int64_t((uint64_t(1) << (bits - 1)) - 1) : -1;
-    if (statement_.assignment == Assignment::Multiply)
-      result.number = result.integer = 1;
-    if (statement_.assignment == Assignment::Minimum)
-      result.number = kInfinity, result.integer = greatest;
-    if (statement_.assignment == Assignment::Maximum)
-      result.number = -kInfinity, result.integer = isSigned ? -greatest - 1 : 0;
-    return std::make_shared<Expression>(std::move(result));
-  }
-
   Reduction reductionOf() const {
     static constexpr Reduction all[] = {Reduction::None, Reduction::Add, Reduction::Multiply,
                                         Reduction::Minimum, Reduction::Maximum};
@@ -297,7 +281,7 @@ private:
     if (isReduced || keeps || !statement_.coversTarget) {
       Statement first = overTarget(keeps ? "copy" : "start", into);
       Expr begin = keeps ? load(*made_.nest.tensor(tensors_.at(statement_.target)), first.indices)
-                         : identity(stored);
+                         : identity(reductionOf(), stored);
       first.value = converted(begin, stored);
       made_.nest.statements.push_back(std::move(first));
     }
@@ -337,6 +321,33 @@ Result<SizedNest> nestOf(graph::ComprehensionOp op) {
   if (!view || !view.single())
     return unsupported("a comprehension of several statements is decomposed first");
   return Bridge(op, view).run();
+}
+
+std::string scheduleOf(graph::ComprehensionOp op) {
+  constexpr llvm::StringLiteral kMark = "# schedule:";
+  if (!op.getText().contains(kMark))
+    return {};
+  graph::ComprehensionView view = graph::viewOf(op);
+  if (!view || !view.single())
+    return {};
+  std::vector<Message> messages;
+  std::vector<Comment> comments;
+  comprehension::Module module = comprehension::parse(op.getText().str(), messages, &comments);
+  auto at = [](Place place) { return std::pair(place.line, place.column); };
+  auto begin = at(view.single()->place), end = std::pair(UINT32_MAX, UINT32_MAX);
+  for (const comprehension::Definition &definition : module.definitions) {
+    if (at(definition.end) > begin)
+      end = std::min(end, at(definition.end));
+    for (const comprehension::StatementSyntax &each : definition.statements)
+      if (at(each.place) > begin)
+        end = std::min(end, at(each.place));
+  }
+  std::string result;
+  for (const Comment &each : comments)
+    if (llvm::StringRef text = each.text;
+        at(each.place) > begin && at(each.place) < end && text.consume_front(kMark))
+      result += text.trim().str() + "\n";
+  return result;
 }
 
 } // namespace tensmith::nest

@@ -27,4 +27,8 @@ struct SizedNest {
 /// block's arguments, in their order, and the result.
 Result<SizedNest> nestOf(graph::ComprehensionOp op);
 
+/// The schedule that the text gives the operator's one statement: the comments behind it, up to the
+/// next one, that begin with "# schedule:", a line of schedule text each. Empty: none.
+std::string scheduleOf(graph::ComprehensionOp op);
+
 } // namespace tensmith::nest

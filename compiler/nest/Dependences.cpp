@@ -31,11 +31,6 @@ isl::map before(const isl::map &time) {
   return isl::manage(isl_map_lex_lt(space));
 }
 
-/// { a -> b : a's time is before b's }
-isl::map inOrder(const isl::map &a, const isl::map &b) {
-  return a.apply_range(before(a)).apply_range(b.reverse());
-}
-
 std::optional<Dependence::Kind> kindOf(const Access &first, const Access &second,
                                        const Statement &source, const Statement &sink) {
   using enum Dependence::Kind;
@@ -112,6 +107,10 @@ std::string carriedText(const std::vector<Dependence> &dependences, const Node &
 
 } // namespace
 
+isl::map inOrder(const isl::map &a, const isl::map &b) {
+  return a.apply_range(before(a)).apply_range(b.reverse());
+}
+
 std::vector<Dependence> dependences(const Nest &nest, const Relations &relations,
                                     const Node &tree) {
   std::vector<Dependence> result;
@@ -138,17 +137,23 @@ std::vector<Dependence> dependences(const Nest &nest, const Relations &relations
   return result;
 }
 
+std::string brokenOrder(const Dependence &dependence, const std::map<std::string, isl::map> &time,
+                        const Relations &relations) {
+  isl::map kept = inOrder(time.at(dependence.source), time.at(dependence.sink));
+  if (dependence.points.is_subset(kept))
+    return {};
+  isl::map broken = dependence.points.subtract(kept);
+  return "it would break " + dependence.text() + ": " + exampleOf(dependence, broken, relations);
+}
+
 std::string violation(const std::vector<Dependence> &dependences, const Node &tree,
                       const Relations &relations, Unchecked unchecked) {
   std::map<std::string, isl::map> time = times(tree, relations);
   for (const Dependence &each : dependences) {
     if (each.kind == Dependence::Kind::Accumulation || unchecked[each.kind])
       continue;
-    isl::map kept = inOrder(time.at(each.source), time.at(each.sink));
-    if (each.points.is_subset(kept))
-      continue;
-    isl::map broken = each.points.subtract(kept);
-    return "it would break " + each.text() + ": " + exampleOf(each, broken, relations);
+    if (std::string broken = brokenOrder(each, time, relations); !broken.empty())
+      return broken;
   }
   return carriedText(dependences, tree, {}, relations, unchecked);
 }

@@ -38,6 +38,13 @@ struct Unchecked {
 std::string violation(const std::vector<Dependence> &dependences, const Node &tree,
                       const Relations &relations, Unchecked unchecked = {});
 
+/// { a -> b : a's time is before b's }
+isl::map inOrder(const isl::map &a, const isl::map &b);
+
+/// What of one dependence an order turns round, by the statements' times; empty: nothing.
+std::string brokenOrder(const Dependence &dependence, const std::map<std::string, isl::map> &time,
+                        const Relations &relations);
+
 /// Whether no dependence is carried by the loop; those of accumulations count where `strict`.
 bool isCoincident(const std::vector<Dependence> &dependences, const Node &tree, const Node &loop,
                   const Relations &relations, bool strict);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <set>
+#include <utility>
 
 namespace tensmith::nest {
 
@@ -29,6 +31,15 @@ Affine operator*(int64_t factor, Affine a) {
   for (auto &[name, coefficient] : a.terms)
     coefficient *= factor;
   return a;
+}
+
+Affine substituted(const Affine &affine, const std::map<std::string, Affine> &by) {
+  Affine result = affine.constant;
+  for (const auto &[name, factor] : affine.terms) {
+    auto found = by.find(name);
+    result = result + factor * (found == by.end() ? Affine(name) : found->second);
+  }
+  return result;
 }
 
 std::string text(const Affine &affine) {
@@ -60,6 +71,21 @@ Expr constant(DataType type, double number) {
   Expression result{Operation::Constant, type};
   result.number = number;
   result.integer = int64_t(number);
+  return std::make_shared<Expression>(std::move(result));
+}
+
+Expr identity(Reduction reduction, DataType type) {
+  Expression result{Operation::Constant, type};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  bool isSigned = info(type).kind == TypeClass::Signed;
+  int bits = info(type).bits;
+  int64_t greatest = isSigned ? int64_t((uint64_t(1) << (bits - 1)) - 1) : -1;
+  if (reduction == Reduction::Multiply || reduction == Reduction::And)
+    result.number = 1, result.integer = 1;
+  if (reduction == Reduction::Minimum)
+    result.number = kInfinity, result.integer = greatest;
+  if (reduction == Reduction::Maximum)
+    result.number = -kInfinity, result.integer = isSigned ? -greatest - 1 : 0;
   return std::make_shared<Expression>(std::move(result));
 }
 
@@ -121,6 +147,58 @@ size_t rankOf(const Expression &load) {
   return load.operands.size() - (load.guard.empty() ? 0 : 1) - (load.isConditional ? 1 : 0);
 }
 
+namespace {
+
+/// Rebuilds expressions from their operands on; those that are one object stay one.
+class Rebuilder {
+public:
+  /// Changes a copy whose operands are done; null: it stays.
+  using Change = std::function<Expr(Expression &copy)>;
+  explicit Rebuilder(Change change) : change_(std::move(change)) {}
+
+  Expr of(const Expr &e) {
+    auto found = done_.find(e.get());
+    if (found != done_.end())
+      return found->second;
+    Expression copy = *e;
+    bool isNew = false;
+    for (Expr &operand : copy.operands) {
+      Expr own = of(operand);
+      isNew |= own != operand;
+      operand = std::move(own);
+    }
+    Expr result = change_(copy);
+    if (!result)
+      result = isNew ? std::make_shared<Expression>(std::move(copy)) : e;
+    return done_[e.get()] = result;
+  }
+
+private:
+  Change change_;
+  std::map<const Expression *, Expr> done_;
+};
+
+} // namespace
+
+Expr withLoads(const Expr &expression, const std::function<Expr(const Expression &)> &replace) {
+  return Rebuilder([&](Expression &copy) {
+           return copy.operation == Operation::Load ? replace(copy) : nullptr;
+         })
+      .of(expression);
+}
+
+Expr substituted(const Expr &expression, const std::map<std::string, Affine> &by) {
+  return Rebuilder([&](Expression &copy) -> Expr {
+           if (copy.operation != Operation::Index && copy.guard.empty())
+             return nullptr;
+           copy.affine = substituted(copy.affine, by);
+           for (Constraint &each : copy.guard)
+             each.value = substituted(each.value, by);
+           return std::make_shared<Expression>(copy);
+         })
+      .of(expression);
+}
+
 const Tensor *Nest::tensor(const std::string &name) const {
   auto found = std::find_if(tensors.begin(), tensors.end(),
                             [&](const Tensor &each) { return each.name == name; });
@@ -131,6 +209,10 @@ const Statement *Nest::statement(const std::string &name) const {
   auto found = std::find_if(statements.begin(), statements.end(),
                             [&](const Statement &each) { return each.name == name; });
   return found == statements.end() ? nullptr : &*found;
+}
+
+Statement *Nest::statement(const std::string &name) {
+  return const_cast<Statement *>(std::as_const(*this).statement(name));
 }
 
 namespace {

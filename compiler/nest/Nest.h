@@ -52,6 +52,8 @@ struct Affine {
 Affine operator+(Affine a, const Affine &b);
 Affine operator-(Affine a, const Affine &b);
 Affine operator*(int64_t factor, Affine a);
+/// With these names replaced.
+Affine substituted(const Affine &affine, const std::map<std::string, Affine> &by);
 /// In isl's notation: "2 * i + N - 1".
 std::string text(const Affine &affine);
 
@@ -79,6 +81,10 @@ struct Parameter {
 
 /// Dense and row-major. A local tensor is memory of the kernel: all that is read of it is written
 /// before.
+///
+/// Of a local tensor the first `instances` dimensions number instances: each has its own elements,
+/// and all share one memory, since one is alive at a time (Instances.h). Their extents count for
+/// nothing.
 struct Tensor {
   enum class Role : uint8_t { Input, Output, Local };
 
@@ -86,6 +92,7 @@ struct Tensor {
   DataType type = DataType::F32;
   std::vector<Affine> extents; // over parameters; none: a scalar of one element
   Role role = Role::Input;
+  size_t instances = 0;
 };
 
 enum class Operation : uint8_t {
@@ -171,9 +178,17 @@ Expr cast(DataType type, Expr value);
 Expr byOperator(std::string name, std::vector<Expr> operands);
 /// Indices of a load: its other operands stand behind them.
 size_t rankOf(const Expression &load);
+/// The expression with another in place of each load for which the function gives one; the load's
+/// operands have been replaced before.
+Expr withLoads(const Expr &expression, const std::function<Expr(const Expression &load)> &replace);
+/// The expression with affine functions in place of names.
+Expr substituted(const Expr &expression, const std::map<std::string, Affine> &by);
 
 /// How a statement's value goes into its element.
 enum class Reduction : uint8_t { None, Add, Multiply, Minimum, Maximum, Or, And };
+
+/// The value that a reduction changes nothing by.
+Expr identity(Reduction reduction, DataType type);
 
 struct Statement {
   std::string name;
@@ -199,6 +214,7 @@ struct Nest {
 
   const Tensor *tensor(const std::string &name) const;
   const Statement *statement(const std::string &name) const;
+  Statement *statement(const std::string &name);
 };
 
 /// Names that are identifiers and occur once, known tensors, ranks, types and iterators, nothing

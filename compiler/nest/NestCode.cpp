@@ -115,8 +115,8 @@ Value NestCode::upperBound(const Step &loop) { return math_.add(extremum(loop.up
 
 Value NestCode::size(const Tensor &tensor) {
   Value result = math_.constant(1);
-  for (const Affine &extent : tensor.extents)
-    result = math_.mul(result, value(extent));
+  for (size_t dim = tensor.instances; dim < tensor.extents.size(); ++dim)
+    result = math_.mul(result, value(tensor.extents[dim]));
   return result;
 }
 
@@ -309,7 +309,7 @@ Value NestCode::isThere(const Accumulator &place) {
   const Tensor &tensor = *nest_.tensor(place.tensor);
   bool isVector = !place.lanes.variable.empty() && !place.isSpread;
   size_t dims = place.indices.size() - (isVector ? 1 : 0);
-  for (size_t dim = 0; dim < (place.isLookedAt ? dims : 0); ++dim)
+  for (size_t dim = tensor.instances; dim < (place.isLookedAt ? dims : 0); ++dim)
     require(math_.less(value(place.indices[dim]), value(tensor.extents[dim])));
   return result;
 }

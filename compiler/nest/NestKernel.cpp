@@ -4,6 +4,7 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/Redundancy.h"
+#include "compiler/nest/Instances.h"
 #include "compiler/nest/NestCode.h"
 #include "runtime/KernelAbi.h"
 
@@ -28,6 +29,8 @@ public:
       for (const Tensor &each : nest_.tensors)
         if (each.role == role)
           tensors_.push_back(&each);
+    const ScheduleState &state = schedule.state();
+    private_ = parallelInstances(nest_, state.tree, *state.relations);
   }
 
   Result<kernel::EmittedKernel> emit() {
@@ -131,8 +134,15 @@ private:
     builder_.create<LLVM::ReturnOp>(location_, zero);
   }
 
-  std::vector<const Tensor *> locals() const {
-    return {tensors_.begin() + int64_t(operandCount()), tensors_.end()};
+  /// Those that the body of the parallel loop has for itself; null: those of the whole nest.
+  std::vector<const Tensor *> locals(const Step *parallel) const {
+    std::vector<const Tensor *> result;
+    for (auto each = tensors_.begin() + int64_t(operandCount()); each != tensors_.end(); ++each) {
+      auto own = private_.find((*each)->name);
+      if (own == private_.end() ? !parallel : parallel && parallel->loop == own->second)
+        result.push_back(*each);
+    }
+    return result;
   }
 
   /// Memory for the tensors, in one request; null pointers stay where there is none, which was
@@ -185,8 +195,7 @@ private:
         if (each->role != Tensor::Role::Local)
           stateExtent(code.pointers.at(each->name),
                       emitter.math.mul(code.size(*each), byteSize(each->type)), emitter.math);
-    // What a parallel loop is in has the memory already.
-    std::vector<const Tensor *> own = parallel ? std::vector<const Tensor *>() : locals();
+    std::vector<const Tensor *> own = locals(parallel);
     auto run = [&] {
       if (!parallel)
         return code.emit(step);
@@ -287,7 +296,8 @@ private:
   ModuleOp module_;
   Type pointer_, i64_;
   kernel::SizeValues noSizes_;
-  std::vector<const Tensor *> tensors_; // inputs, outputs, locals
+  std::vector<const Tensor *> tensors_;        // inputs, outputs, locals
+  std::map<std::string, std::string> private_; // locals, by the parallel loop they are within
   std::vector<std::string> messages_;
   std::string problem_;
   int launches_ = 0;

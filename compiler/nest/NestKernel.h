@@ -7,7 +7,8 @@
 //
 // The operands are the nest's inputs, then its outputs, in the order of its tensors, and its sizes
 // are the parameters, or those that parameters are computed from. Local tensors are scratch memory
-// of the calling thread, in one request. Pointers don't alias one another.
+// of the calling thread, in one request; those of which iterations of a parallel loop have an
+// instance each (Instances.h) are requested by its body. Pointers don't alias one another.
 #pragma once
 
 #include "compiler/kernel/EmittedKernel.h"

@@ -2,6 +2,8 @@
 //
 // A point is an order: the one by estimate, with a register tile of its own if it says so, that of
 // isl's scheduler, or the textual one. Every point is right, since a schedule can't be otherwise.
+// A text may give a statement its schedule (ComprehensionNest.h): then there is no choice, and what
+// is refused of it is an error of the compilation.
 // A statement that doesn't accumulate is elements of its own, which the kernels around it compute
 // where they read them (compiler/graph/ComprehensionCode.cpp); so is one that no nest can say
 // (ComprehensionNest.h), or of which isl's limit was reached, if its own code can.
@@ -39,13 +41,20 @@ bool accumulates(mlir::Operation *op) {
          view.single()->isReduction();
 }
 
+bool isScheduled(mlir::Operation *op) {
+  auto comprehension = dyn_cast<graph::ComprehensionOp>(op);
+  return comprehension && !scheduleOf(comprehension).empty();
+}
+
+bool isNest(mlir::Operation *op) { return accumulates(op) || isScheduled(op); }
+
 bool takesRegion(graph::KernelOp kernel, mlir::Operation *main, const Machine &) {
   Block &block = kernel.getBody().front();
-  if (!accumulates(main) || kernel->getNumResults() != 1 || &block.front() != main ||
+  if (!isNest(main) || kernel->getNumResults() != 1 || &block.front() != main ||
       block.getTerminator()->getOperand(0) != main->getResult(0) ||
       llvm::range_size(block.without_terminator()) != 1)
     return false;
-  return nestOf(cast<graph::ComprehensionOp>(main)).ok();
+  return isScheduled(main) || nestOf(cast<graph::ComprehensionOp>(main)).ok();
 }
 
 int64_t lanesOf(const Nest &nest, const Machine &machine) {
@@ -101,23 +110,35 @@ KernelSizes sizesOf(const SizedNest &made, graph::KernelOp kernel, const Machine
 Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main,
                                    const Machine &machine, ArrayRef<SizedPoint> asked) {
   Point point = asked.empty() ? Point() : asked.back().point;
+  std::string own = scheduleOf(cast<graph::ComprehensionOp>(main));
+  // With a schedule that nothing would follow there is no kernel.
+  auto refused = [&](const Status &status, StatusCode code) {
+    return Status(own.empty() ? code : StatusCode::InvalidArgument, status.message());
+  };
   Result<SizedNest> made = nestOf(cast<graph::ComprehensionOp>(main));
   if (!made)
-    return made.status();
+    return refused(made.status(), made.status().code());
   Result<Schedule> schedule = Schedule::of(made->nest);
   if (!schedule)
-    return Status(StatusCode::Unsupported, schedule.status().message());
-  std::string words = applyOrder(*schedule, machine, point);
+    return refused(schedule.status(), StatusCode::Unsupported);
+  std::string words = "by its text";
+  if (own.empty())
+    words = applyOrder(*schedule, machine, point);
+  else if (Status status = schedule->apply(own); !status.ok())
+    return invalidArgument("schedule, " + status.message());
   KernelSizes sizes = sizesOf(*made, kernel, machine, point);
   auto emitted = emitNest(*schedule, *kernel.getContext(), {}, &sizes);
   if (!emitted.ok())
-    return emitted;
+    return refused(emitted.status(), emitted.status().code());
   emitted->summary = "nest, " + words;
   emitted->points = {{point, asked.empty() ? SmallVector<int64_t, 2>() : asked.back().sizes}};
   return emitted;
 }
 
-void addChoices(graph::KernelOp, mlir::Operation *, const Machine &machine, kernel::Space &space) {
+void addChoices(graph::KernelOp, mlir::Operation *main, const Machine &machine,
+                kernel::Space &space) {
+  if (isScheduled(main))
+    return;
   space.addAll(choice::order, choice::Textual);
   int64_t most = machine.vectorRegisters >= 32 ? 12 : 6;
   for (const kernel::Choice *each : {&choice::rows, &choice::vectors})
@@ -131,8 +152,8 @@ void addChoices(graph::KernelOp, mlir::Operation *, const Machine &machine, kern
 
 const kernel::Template kNests = {
     .name = "nest",
-    .mayBeRoot = accumulates,
-    .isRoot = accumulates,
+    .mayBeRoot = isNest,
+    .isRoot = isNest,
     .takes = takesRegion,
     .emit = emit,
     .choices = kChoices,

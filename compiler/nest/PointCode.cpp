@@ -48,7 +48,7 @@ template <typename Run> auto NestCode::atLane(int64_t lane, Run run) {
 
 Value NestCode::offsetOf(const Tensor &tensor, ValueRange indices) {
   Value result = math_.constant(0);
-  for (size_t dim = 0; dim < indices.size(); ++dim)
+  for (size_t dim = tensor.instances; dim < indices.size(); ++dim)
     result = math_.add(math_.mul(result, value(tensor.extents[dim])), indices[dim]);
   return result;
 }

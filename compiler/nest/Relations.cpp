@@ -173,7 +173,7 @@ isl::set Relations::elements(const Tensor &tensor) const {
   space = isl_space_set_tuple_name(space, isl_dim_set, tensor.name.c_str());
   isl::space own = isl::manage(space);
   isl::set result = isl::manage(isl_set_universe(own.copy()));
-  for (size_t dim = 0; dim < tensor.extents.size(); ++dim) {
+  for (size_t dim = tensor.instances; dim < tensor.extents.size(); ++dim) {
     isl::aff at = isl::manage(
         isl_aff_var_on_domain(isl_local_space_from_space(own.copy()), isl_dim_set, dim));
     isl::aff extent = affineOver(own, tensor.extents[dim]);

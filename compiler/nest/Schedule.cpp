@@ -1,6 +1,7 @@
 // A schedule's state, and its text; see Schedule.h.
 #include "compiler/nest/Schedule.h"
 
+#include "compiler/nest/Instances.h"
 #include "compiler/nest/ScheduleState.h"
 
 #include <isl/map.h>
@@ -36,6 +37,8 @@ Status changeTree(ScheduleState &state, const std::string &primitive, const Tree
       return invalidArgument(primitive + ": " + problem);
     straighten(tree);
     std::string broken = violation(state.dependences, tree, *state.relations, state.unchecked);
+    if (broken.empty())
+      broken = interleavedInstances(state.nest, tree, *state.relations);
     if (!broken.empty())
       return invalidArgument(primitive + ": " + broken);
     state.tree = std::move(tree);
@@ -177,6 +180,27 @@ Status applyTile(Schedule &schedule, const Line &line) {
   return schedule.tile(loops, factors, line.results);
 }
 
+Status applyCache(Schedule &schedule, const Line &line) {
+  const std::vector<std::string> &words = line.words;
+  bool writes = words[0] == "cache_write";
+  Status form =
+      usage(writes ? "cache_write C at i0 order 0 1 -> W" : "cache_read B at j0 order 1 0 -> P");
+  if (words.size() < 2 || line.results.size() != 1)
+    return form;
+  CacheRequest request{words[1], "", {}, line.results[0]};
+  size_t at = 2;
+  if (at + 1 < words.size() && words[at] == "at") {
+    request.loop = words[at + 1];
+    at += 2;
+  }
+  if (at < words.size() && words[at] == "order")
+    for (++at; at < words.size() && line.number(at); ++at)
+      request.order.push_back(*line.number(at));
+  if (at != words.size())
+    return form;
+  return writes ? schedule.cacheWrite(std::move(request)) : schedule.cacheRead(request);
+}
+
 Status applyLine(Schedule &schedule, const Line &line) {
   const std::vector<std::string> &words = line.words;
   const std::string &what = words[0];
@@ -207,6 +231,15 @@ Status applyLine(Schedule &schedule, const Line &line) {
   }
   if (what == "fuse_at")
     return line.has(3, 0) ? schedule.fuseAt(words[1], words[2]) : usage("fuse_at start j0");
+  if (what == "cache_read" || what == "cache_write")
+    return applyCache(schedule, line);
+  if (what == "compute_at")
+    return line.has(3, 0) ? schedule.computeAt(words[1], words[2]) : usage("compute_at T y");
+  if (what == "inline")
+    return line.has(2, 0) ? schedule.inlined(words[1]) : usage("inline T");
+  if (what == "rfactor")
+    return line.has(3, 1) ? schedule.rfactor(words[1], words[2], line.results[0])
+                          : usage("rfactor add k0 -> R");
   if (what == "affine")
     return line.has(2, 0) && (words[1] == "maximal" || words[1] == "minimal")
                ? schedule.affine(words[1] == "maximal" ? Fusion::Maximal : Fusion::Minimal)

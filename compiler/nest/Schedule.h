@@ -19,6 +19,12 @@
 //   unroll i1
 //   fuse_at start j0            the statement's points run in the first iteration of the loops down
 //                               to j0 that needs them, or the last that they need
+//   cache_read B at j0 order 1 0 -> P
+//                               P holds what an iteration of j0 reads of B, its dimension 1 outside
+//   cache_write C at i0 -> W    W holds what an iteration of i0 writes of C
+//   compute_at T y              each iteration of y computes what it reads of T, again if need be
+//   inline T                    the value of T's statement stands where T is read
+//   rfactor add k0 -> R         each iteration of k0 has partial sums of its own, joined afterwards
 //   affine maximal              the order that isl's scheduler finds, statements in common loops
 //                               as far as possible; or `affine minimal`, each in its own
 //   default 16                  an order by estimate, of vectors of so many lanes
@@ -40,6 +46,16 @@ struct RegisterTile {
 
   /// With those that are 0 chosen for so many vector registers.
   RegisterTile completed(int64_t registers) const;
+};
+
+/// A copy of what a loop's iteration touches of a tensor.
+struct CacheRequest {
+  std::string tensor;
+  std::string loop; // empty: of all
+  /// Of the copy, from outside in: the tensor's dimensions in any order. Empty: as they are.
+  std::vector<int64_t> order = {};
+  std::string name;     // of the copy
+  bool isWrite = false; // set by cacheWrite
 };
 
 /// Which statements the affine scheduler puts into common loops.
@@ -81,6 +97,20 @@ public:
   Status unroll(const std::string &loop);
   /// The statement stands in the loop from now on, in front of what is there or behind it.
   Status fuseAt(const std::string &statement, const std::string &loop);
+  /// What the loop's iteration reads of the tensor is copied when it begins, by the statement
+  /// NAME_copy in loops NAME0, NAME1, ... by the tensor's dimensions.
+  Status cacheRead(const CacheRequest &request);
+  /// What it writes of the tensor stays in the copy until it ends: NAME_write in loops NAMEw0, ...;
+  /// what it goes on with is copied in before: NAME_read in loops NAMEr0, ...
+  Status cacheWrite(CacheRequest request);
+  /// Each iteration of the loop computes what it reads of the local tensor.
+  Status computeAt(const std::string &tensor, const std::string &loop);
+  /// The value of the local tensor's statement stands where its elements are read.
+  Status inlined(const std::string &tensor);
+  /// Each iteration of the loop has a result of the statement's sum for itself, in the tensor
+  /// `name`: begun by NAME_start in loops NAMEs0, ..., added up by NAME_join in NAMEj1, ...,
+  /// NAMEj0.
+  Status rfactor(const std::string &statement, const std::string &loop, const std::string &name);
   /// Loops are c0, c1, ... then, from outside in. Where isl takes too long the order stays as it
   /// was, and the status is ResourceExhausted.
   Status affine(Fusion fusion);

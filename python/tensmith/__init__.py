@@ -31,7 +31,7 @@ from .training import Trained, train
 from .tuning import tune
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "comprehension", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "quantize", "train", "train_step", "tune", "__version__"]
+__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "comprehension", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "nest", "quantize", "train", "train_step", "tune", "__version__"]
 __version__: str = _tensmith.version()
 
 
@@ -411,7 +411,11 @@ def __getattr__(name: str) -> Any:
         from .coexecution import coexecute
 
         return coexecute
-    if name in ("language", "nn", "optim"):
+    if name == "KVStore":
+        from .kvstore import KVStore
+
+        return KVStore
+    if name in ("kvstore", "language", "nn", "optim"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 
@@ -559,6 +563,20 @@ def comprehension(text: str, **settings: Any) -> Any:
     from .comprehensions import Comprehensions
 
     return Comprehensions(text, settings)
+
+
+def nest(text: str, function: str | None = None) -> Any:
+    """A tensor comprehension whose loops get an order of one's own, by a chain of primitives (docs/nests.md).
+
+        fast = ts.nest(text).tile("m", "n", 6, 64).unroll("m1").vectorize("n1", 16).compile()
+        c = fast(a, b)
+
+    The primitives are for the last statement of the function, which is the text's only one if no name is given. What would change
+    results is an error of `compile` that names the dependence.
+    """
+    from .nests import Nest
+
+    return Nest(text, function)
 
 
 def load_plugin(path: Path) -> None:

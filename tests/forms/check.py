@@ -28,7 +28,9 @@ import cases  # noqa: E402
 import forms  # noqa: E402
 import known  # noqa: E402
 
-SECONDS_FOR_A_FORM = 120
+# What a form may take: of a processor, so that other work beside it makes no difference, and of the clock, for one that waits for ever.
+SECONDS_OF_PROCESSOR = 120
+SECONDS_OF_CLOCK = 1800
 
 
 def work(all_cases, connection):
@@ -45,6 +47,12 @@ def work(all_cases, connection):
             connection.send(("broken", f"{type(error).__name__}: {error}"[:300]))
 
 
+def processor_seconds(process):
+    """What the process has taken so far, in seconds (proc(5): user and system time, fields 14 and 15, in ticks)."""
+    fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Worker:
     """A process that does one task at a time, and is started anew when one ends it."""
 
@@ -59,18 +67,22 @@ class Worker:
         other.close()
 
     def begin(self, task):
-        self.task, self.since = task, time.monotonic()
+        self.task, self.since, self.spent = task, time.monotonic(), processor_seconds(self.process.pid)
         self.connection.send(task)
+
+    def overdue(self):
+        spent = processor_seconds(self.process.pid) - self.spent
+        return spent > SECONDS_OF_PROCESSOR or time.monotonic() - self.since > SECONDS_OF_CLOCK
 
     def result(self):
         """The task's verdict and message once there is one."""
         try:
             if self.connection.poll(0):
                 return self.connection.recv()
-            if time.monotonic() - self.since < SECONDS_FOR_A_FORM:
+            if not self.overdue():
                 return None
             self.process.kill()
-            found = ("hung", f"took over {SECONDS_FOR_A_FORM} s")
+            found = ("hung", f"took over {SECONDS_OF_PROCESSOR} s of a processor, or {SECONDS_OF_CLOCK} s in all")
         except (EOFError, OSError):
             self.process.join()
             found = ("crashed", f"exit status {self.process.exitcode}")

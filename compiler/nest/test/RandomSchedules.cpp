@@ -2,6 +2,8 @@
 // meaning.
 #include "compiler/nest/test/RandomSchedules.h"
 
+#include <algorithm>
+#include <numeric>
 #include <sstream>
 
 namespace tensmith::nest::test {
@@ -22,10 +24,10 @@ std::vector<std::string> loopsOf(const Schedule &schedule) {
 class Drawing {
 public:
   Drawing(const Schedule &schedule, std::mt19937_64 &random)
-      : random_(random), loops_(loopsOf(schedule)) {}
+      : random_(random), loops_(loopsOf(schedule)), nest_(schedule.nest()) {}
 
   std::string line() {
-    switch (random_() % 12) {
+    switch (random_() % 17) {
     case 0:
     case 1:
     case 2:
@@ -47,12 +49,37 @@ public:
     case 9:
     case 10:
       return "vectorize " + loop() + " " + number(2, 8);
-    default:
+    case 11:
       return "unroll " + loop();
+    case 12:
+    case 13:
+      return (random_() % 3 ? "cache_read " : "cache_write ") + cache();
+    case 14:
+      return random_() % 4 ? "compute_at " + tensor().name + " " + loop()
+                           : "inline " + tensor().name;
+    case 15:
+      return "rfactor " + statement() + " " + loop() + " -> " + fresh();
+    default:
+      return "fuse_at " + statement() + " " + loop();
     }
   }
 
 private:
+  const Tensor &tensor() { return nest_.tensors[random_() % nest_.tensors.size()]; }
+  std::string statement() { return nest_.statements[random_() % nest_.statements.size()].name; }
+  std::string cache() {
+    const Tensor &source = tensor();
+    std::string text = source.name + (random_() % 6 ? " at " + loop() : "");
+    std::vector<size_t> order(source.extents.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random_);
+    if (random_() % 2) {
+      text += " order";
+      for (size_t dim : order)
+        text += " " + std::to_string(dim);
+    }
+    return text + " -> " + fresh();
+  }
   std::string loop() { return loops_.empty() ? "none" : loops_[random_() % loops_.size()]; }
   std::string number(int least, int most) {
     return std::to_string(least + int(random_() % uint64_t(most - least + 1)));
@@ -67,6 +94,7 @@ private:
 
   std::mt19937_64 &random_;
   std::vector<std::string> loops_;
+  const Nest &nest_;
 };
 
 } // namespace

@@ -6,6 +6,8 @@
 #include "compiler/nest/test/NestRunner.h"
 #include "compiler/nest/test/Programs.h"
 
+#include <sstream>
+
 using namespace tensmith::nest;
 
 int main(int count, char **words) {
@@ -13,12 +15,16 @@ int main(int count, char **words) {
   uint64_t seed = count > 2 ? strtoull(words[2], nullptr, 10) : 1;
   auto all = test::programs();
   int refused = 0, wrongWithout = 0, withoutCount = 0;
+  std::map<std::string, int> uses; // of primitives
   for (int draw = 0; draw < draws; ++draw) {
     std::mt19937_64 random(seed + uint64_t(draw));
     const test::Program &program = all[size_t(draw) % all.size()];
     auto schedule = Schedule::of(program.nest);
     test::RandomSequence sequence = test::applyRandom(*schedule, random, 14);
     refused += sequence.refused;
+    std::istringstream lines(sequence.text);
+    for (std::string line; std::getline(lines, line);)
+      ++uses[line.substr(0, line.find(' '))];
     if (count > 3) // each of them, before it is run
       printf("%d %s\n%s%s", draw, program.nest.name.c_str(), sequence.text.c_str(),
              loopText(*schedule)->c_str()),
@@ -48,4 +54,6 @@ int main(int count, char **words) {
   printf("%d legal sequences compute what the programs do; %d lines were refused for a "
          "dependence; of %d that were done all the same, %d computed something else\n",
          draws, refused, withoutCount, wrongWithout);
+  for (const auto &[name, times] : uses)
+    printf("%s %d\n", name.c_str(), times);
 }

@@ -1,0 +1,102 @@
+"""Orders of a comprehension's loops from Python, and in its text.
+
+What would break these: a primitive that writes a line of another form, a schedule that is dropped, a refusal without its reason.
+"""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import tensmith as ts
+
+
+PRODUCT = "def product(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
+
+
+def test_the_page():
+    """Its blocks, one after the other."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/nests.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 2
+    exec("\n".join(blocks), {})
+
+
+def operands(m=37, n=85, k=19):
+    rng = np.random.default_rng(1)
+    return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+
+
+def packed():
+    tiles = ts.nest(PRODUCT).tile("m", "n", 4, 16).reorder("n0", "m0", "k", "m1", "n1").cache_read("B", "n0", "P")
+    return tiles.vectorize("P1", 8).unroll("m1").vectorize("n1", 8).parallel("n0")
+
+
+def test_a_chain_of_primitives():
+    a, b = operands()
+    nest = packed()
+    assert np.allclose(nest.run(a, b), a @ b, rtol=1e-4)
+    assert "cache_read B at n0 -> P\n" in nest.schedule
+    # The same text elsewhere is the same kernel.
+    assert np.allclose(ts.comprehension(nest.text).product(a, b), a @ b, rtol=1e-4)
+
+
+def test_every_primitive_has_its_line():
+    nest = ts.nest(PRODUCT)
+    nest = nest.split("k", 4).rfactor("update", "k1", "R").reorder("k1", "m", "n", "k0").skew("n", 1, "m").fuse("k1", "m", "f")
+    assert nest.schedule.splitlines() == [
+        "split k 4 -> k0 k1",
+        "rfactor update k1 -> R",
+        "reorder k1 m n k0",
+        "skew n by 1 m",
+        "fuse k1 m -> f",
+    ]
+    a, b = operands()
+    for each in (
+        ts.nest(PRODUCT).split("k", 4).rfactor("update", "k1", "R"),
+        ts.nest(PRODUCT).tile("m", "n", 4, 8).cache_write("C", "n0", "W", order=(1, 0)),
+        ts.nest(PRODUCT).cache_read("A", None, "Q", order=(1, 0)).affine("minimal"),
+        ts.nest(PRODUCT).default(8),
+        ts.nest(PRODUCT).apply("split m 3 -> a b", "parallel a"),
+    ):
+        assert np.allclose(each.run(a, b), a @ b, rtol=1e-4), each.schedule
+
+
+def test_refusals_name_the_dependence():
+    with pytest.raises(ts.Error, match="line 1: parallel k: loop 'k' can't be parallel: it carries the accumulation of 'C'"):
+        ts.nest(PRODUCT).parallel("k").compile()
+    with pytest.raises(ts.Error, match="there is no loop 'x'; there are"):
+        ts.nest(PRODUCT).unroll("x").compile()
+    with pytest.raises(ts.Error, match="there is no tensor 'T'"):
+        ts.nest(PRODUCT).compute_at("T", "m").compile()
+
+
+def test_a_schedule_belongs_to_its_statement():
+    text = """def two(float(M, K) A, float(K, N) B) -> (C, D) {
+      C(m, n) +=! A(m, k) * B(k, n)
+      # schedule: parallel m
+      D(m) +=! C(m, n)
+      # schedule: parallel n
+    }"""
+    with pytest.raises(ts.Error, match="parallel n: loop 'n' can't be parallel"):
+        ts.comprehension(text).two(*operands())
+    a, b = operands()
+    c, d = ts.comprehension(text.replace("parallel n", "parallel m")).two(a, b)
+    assert np.allclose(c, a @ b, rtol=1e-4) and np.allclose(d, (a @ b).sum(1), rtol=1e-4)
+
+
+def test_functions_are_named():
+    with pytest.raises(ValueError, match="say which function, of product, other"):
+        ts.nest(PRODUCT + "\ndef other(float(N) A) -> (B) { B +=! A(i) }")
+    with pytest.raises(ValueError, match="no comprehension 'sum'"):
+        ts.nest(PRODUCT, "sum")
+    with pytest.raises(ValueError, match="line breaks"):
+        ts.nest(PRODUCT).apply("unroll m\nunroll n")
+    nest = ts.nest(PRODUCT + "\ndef other(float(N) A) -> (B) { B +=! A(i) }", "other").vectorize("i", 8)
+    assert float(nest.run(np.arange(21, dtype=np.float32))) == 210
