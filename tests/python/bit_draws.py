@@ -72,7 +72,7 @@ def model_of(cases, are_weights, open_batch=False):
     nodes, inputs, outputs, constants, feeds = [], [], [], [], []
     for number, ((kind, attributes, x, w, sums), is_constant) in enumerate(zip(cases, are_weights, strict=True)):
         x_name, w_name, y_name = f"x{number}", f"w{number}", f"y{number}"
-        nodes.append(helper.make_node(kind, [x_name, w_name], [y_name], domain="tensmith", **attributes))
+        nodes.append(helper.make_node(kind, [x_name, w_name], [y_name], domain="tensmith", name=f"node{number}", **attributes))
         shape = list(x.shape)
         if open_batch and len(shape) > 1:
             shape[0] = f"n{number}"

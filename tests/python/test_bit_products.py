@@ -54,6 +54,23 @@ def test_drawn_products(target, polarity, tmp_path):
         numpy.testing.assert_array_equal(got, case[4], err_msg=str((case[0], case[1], case[2].shape, case[3].shape)))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_any_point_gives_the_same_sums(seed, tmp_path):
+    """Breaks if a register tile or a block of another size leaves out or repeats a pixel, a word or a filter."""
+    import tensmith
+
+    random = numpy.random.default_rng(seed)
+    cases = [bit_draws.drawn(random) for _ in range(4)]
+    model, feeds = bit_draws.model_of(cases, [True] * 4)
+    (tmp_path / "m.onnx").write_bytes(model)
+    points = [{"nodes": [f"node{number}"], "bit_pixels": int(random.integers(1, 9)), "bit_pairs": int(random.choice([1, 2, 4])),
+               "bit_words": int(random.integers(1, 17)), "bit_block": int(random.integers(1, 65))} for number in range(4)]  # fmt: skip
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": points}))
+    ours = tensmith.compile(str(tmp_path / "m.onnx"), schedules=str(tmp_path / "s.json"))
+    for case, point, got in zip(cases, points, ours.run(*feeds), strict=True):
+        numpy.testing.assert_array_equal(got, case[4], err_msg=str((case[:2], point)))
+
+
 def test_open_batches(tmp_path):
     """Breaks if a kernel takes the batch that it was compiled with for all."""
     random = numpy.random.default_rng(3)
