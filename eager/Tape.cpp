@@ -154,6 +154,25 @@ std::optional<Tape::Number> Tape::constant(const Array &array) {
   return value;
 }
 
+void Tape::renewLeaves() {
+  for (auto &[pointer, known] : known_) {
+    std::shared_ptr<Storage> storage = known.storage.lock();
+    if (!storage || !storage->leaf || !known.base)
+      continue;
+    const Geometry &geometry = known.base->geometry;
+    Number renewed = one("identity", {known.base->value}, geometry.type, geometry.shape);
+    renewed_[renewed] = known.base->value;
+    known.base->value = renewed;
+    known.seen.clear();
+  }
+}
+
+Tape::Number Tape::unrenewed(Number value) const {
+  for (auto found = renewed_.find(value); found != renewed_.end(); found = renewed_.find(value))
+    value = found->second;
+  return value;
+}
+
 bool Tape::isComputed(Number value) const {
   return std::any_of(steps_.begin(), steps_.end(), [&](const Step &step) {
     return value >= step.first && value < step.first + Number(step.resultCount);
@@ -203,6 +222,21 @@ void Tape::bind(const Array &array, Number value) {
   known = {array.storage(), Base{Geometry(array), value}, {}, {}};
   if (keptByResults_)
     array.storage()->history = shared_from_this();
+}
+
+Status Tape::keepFor(const Array &array, const Array &kept) {
+  for (Input &input : inputs_) {
+    const Array &was = input.array;
+    if (was.storage() != array.storage())
+      continue;
+    std::erase_if(sharedInputs_, [&](const auto &entry) { return entry.second == input.value; });
+    input.array = kept.view(was.shape(), was.strides(), was.offset());
+  }
+  Result<Number> value = read(kept);
+  if (!value.ok())
+    return value.status();
+  bind(array, *value);
+  return {};
 }
 
 Tape::Number Tape::applied(const ViewStep &step, Number parent) {
@@ -275,7 +309,8 @@ Result<Tape::Number> Tape::read(const Array &array) {
     return readAt(*known, Geometry(array));
   if (isComplex(array.type()))
     return complexIsRefused("an operand");
-  if (std::optional<Number> number = constant(array))
+  bool mayDiffer = isStrict_ && isWhole_; // even a number that is 0 now
+  if (std::optional<Number> number = mayDiffer ? std::nullopt : constant(array))
     return *number;
   if (isWhole_ || !array.storage()->isShared())
     return input(array);
@@ -423,7 +458,8 @@ Status Tape::gathered(const Array &from, std::span<const int64_t> places, int64_
   if (from.storage()->leaf && !isActive(from))
     if (Result<Number> leaf = read(from); !leaf.ok())
       return leaf.status();
-  if (!isActive(from))
+  bool mayDiffer = isActive(from) || (isStrict_ && isWhole_);
+  if (!mayDiffer)
     return {};
   if (isStrict_)
     return unsupported("an index by a tensor can't be followed here; use take_along_axis or where");
@@ -445,7 +481,8 @@ Status Tape::gathered(const Array &from, std::span<const int64_t> places, int64_
 
 Status Tape::scattered(const Array &to, std::vector<int64_t> places, int64_t row,
                        const Array &values) {
-  if (!isActive(to) && !isActive(values) && !values.storage()->leaf)
+  bool mayDiffer = isActive(to) || isActive(values) || values.storage()->leaf;
+  if (!mayDiffer && !(isStrict_ && isWhole_))
     return {};
   if (isStrict_)
     return unsupported("a write at an index by a tensor can't be followed here; use where");
@@ -496,7 +533,7 @@ Status Tape::write(const Array &to, const Array &from) {
 }
 
 Status Tape::reads(const Array &array) const {
-  if (!isStrict_ || !isActive(array))
+  if (!isStrict_ || (!isWhole_ && !isActive(array)))
     return {};
   return unsupported("elements of a tensor that differs from example to example are read; use "
                      "where instead of if, or a loop over the examples");

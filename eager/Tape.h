@@ -54,7 +54,7 @@ public:
 
   /// `isStrict`: nothing that depends on a watched tensor may be taken as it happens to be, neither
   /// read by Python nor computed by an operator that has no graph. `isWhole`: what depends on no
-  /// watched tensor is recorded as well.
+  /// watched tensor is recorded as well, since it may differ for whoever runs the recording.
   explicit Tape(bool isStrict = false, bool isWhole = false)
       : isStrict_(isStrict), isWhole_(isWhole) {
     live().push_back(this);
@@ -85,6 +85,11 @@ public:
   /// The value that a tensor has now.
   Result<Number> read(const Array &array);
   bool isActive(const Array &array) const;
+  /// Tensors that ask for gradients are values of their own from now on, so that what was computed
+  /// from them before is constant to derivatives by them.
+  void renewLeaves();
+  /// What a value was before it was renewed.
+  Number unrenewed(Number value) const;
   /// Another step; gives the number of its first result.
   Number add(std::string name, Attributes attributes, std::vector<Number> operands,
              std::vector<Value> results);
@@ -95,6 +100,9 @@ public:
   static std::optional<std::string> constantText(const Array &array);
   /// The tensor, whose memory is new, is this value.
   void bind(const Array &array, Number value);
+  /// Before a tensor that was there when the tape began, and is all of its storage, is written:
+  /// what the tape has read or reads of it is `kept`, which has its elements as they are now.
+  Status keepFor(const Array &array, const Array &kept);
 
   // ---- what happens to tensors, told by who does it
   /// An operation. `hasGraph`: jumps of integers and booleans that have none are not followed.
@@ -127,6 +135,7 @@ public:
   /// Results keep the tape alive, until it is released.
   void keepWithResults() { keptByResults_ = true; }
   bool isReleased() const { return isReleased_; }
+  bool isWhole() const { return isWhole_; }
   void release();
 
 private:
@@ -182,6 +191,7 @@ private:
   std::vector<Input> inputs_;
   std::map<std::pair<const Storage *, Geometry>, Number> sharedInputs_;
   std::map<Number, std::string> constants_;
+  std::unordered_map<Number, Number> renewed_;
   mutable std::unordered_map<const Storage *, Known> known_;
   std::vector<std::pair<Array, Number>> leaves_;
 };

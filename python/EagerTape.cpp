@@ -71,6 +71,10 @@ void bindCompiled(nb::module_ &m) {
   });
 }
 
+bool isWholeStorage(const Array &array) {
+  return array.isDense() && array.size() * byteSize(array.type()) == array.storage()->bytes;
+}
+
 /// Floats that are a whole storage, so that their gradient has a place.
 void setWanted(Tensor &tensor, bool isWanted) {
   auto &leaf = tensor.array.storage()->leaf;
@@ -78,8 +82,7 @@ void setWanted(Tensor &tensor, bool isWanted) {
     leaf.reset();
   else if (!isFloat(tensor.array.type()))
     throw nb::type_error("only tensors of floats have gradients");
-  else if (!tensor.array.isDense() ||
-           tensor.array.size() * byteSize(tensor.array.type()) != tensor.array.storage()->bytes)
+  else if (!isWholeStorage(tensor.array))
     throw nb::value_error("a view has the gradient of the tensor that it is of; set requires_grad "
                           "there, or of a copy");
   else if (!leaf)
@@ -123,8 +126,19 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
              return number;
            })
       .def("read", [](Tape &tape, const Tensor &t) { return take(usable(tape).read(t.array)); })
-      .def("is_active", [](Tape &tape, const Tensor &t) { return tape.isActive(t.array); })
+      // Whether the tape is to be told of what is done with the tensor.
+      .def("is_active",
+           [](Tape &tape, const Tensor &t) { return tape.isWhole() || tape.isActive(t.array); })
+      .def("is_bound", [](Tape &tape, const Tensor &t) { return tape.isActive(t.array); })
+      .def("keep_for",
+           [](Tape &tape, const Tensor &t, const Tensor &kept) {
+             if (!isWholeStorage(t.array) || t.array.type() != kept.array.type())
+               throw nb::type_error("a view is written; write the tensor that it is of");
+             check(tape.keepFor(t.array, kept.array));
+           })
       .def("bind", [](Tape &tape, const Tensor &t, int value) { tape.bind(t.array, value); })
+      .def("renew_leaves", &Tape::renewLeaves)
+      .def("unrenewed", &Tape::unrenewed)
       .def("add", addStep)
       .def("program", programOf)
       .def("leaves",
@@ -136,7 +150,9 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
            })
       .def("keep_with_results", &Tape::keepWithResults)
       .def("release", &Tape::release);
-  m.def("tape", [](bool isStrict) { return std::make_shared<Tape>(isStrict); });
+  m.def(
+      "tape", [](bool isStrict, bool isWhole) { return std::make_shared<Tape>(isStrict, isWhole); },
+      nb::arg("is_strict"), nb::arg("is_whole") = false);
   m.def("recording", [] { return Tape::recording(); });
   m.def("history", [](const Tensor &t) { return t.array.storage()->history; });
   bindLeaves(tensor);

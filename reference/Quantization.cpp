@@ -5,6 +5,7 @@
 // size], and the scale is repeated (stride 0) along the second; what remains after the full blocks
 // is a box of its own. A vector of scales has blocks of one element, a scalar one block of all.
 #include "base/Float.h"
+#include "reference/Bits.h"
 #include "reference/Blocks.h"
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
@@ -238,7 +239,9 @@ constexpr Entry kEntries[] = {{"quantize", evaluateQuantize},
                               {"dequantize", evaluateDequantize},
                               {"fake_quantize", evaluateFakeQuantize},
                               {"block_values", evaluateBlockValues},
-                              {"block_product", evaluateBlockProduct}};
+                              {"block_product", evaluateBlockProduct},
+                              {"bit_pack", evaluateBitPack},
+                              {"bit_conv", evaluateBitConv}};
 
 } // namespace
 

@@ -23,17 +23,6 @@ using namespace mlir;
 namespace tensmith {
 namespace {
 
-/// What is computed again is chosen in one graph, which most programs are once they are open.
-Status openForBudget(ModuleOp module, const ts_compile_options &options) {
-  bool hasBudget = options.memory_budget || options.recomputation;
-  if (!hasBudget || llvm::none_of(module.getOps<func::FuncOp>(), program::isProcedure))
-    return {};
-  program::openProgram(module);
-  return program::checkTensorCode(
-      module, "memory is planned for tensor code alone, since procedures take it as they run; "
-              "let sizes be fixed (--shape), or leave out memory and recomputation");
-}
-
 /// What the caller's function knows.
 class CallersSource : public pipeline::ScheduleSource {
 public:
@@ -50,6 +39,16 @@ private:
   void *context_;
 };
 
+/// Whether sizes decide all of a program, so that it is one graph. Of any other the calls stay as
+/// they are, and with them the kernels, whose bits would be others.
+bool isStraightOnceOpen(ModuleOp module) {
+  if (llvm::none_of(module.getOps<func::FuncOp>(), program::isProcedure))
+    return false;
+  OwningOpRef<ModuleOp> copy = module.clone();
+  program::openProgram(*copy);
+  return program::checkTensorCode(*copy, "").ok();
+}
+
 Status derive(ModuleOp module, const ts_compile_options &options) {
   if (!options.training)
     return addDerivatives(module, options);
@@ -57,6 +56,7 @@ Status derive(ModuleOp module, const ts_compile_options &options) {
   if (!asked.ok())
     return asked.status();
   asked->scalesLoss = options.precision == TS_PRECISION_F16;
+  asked->checkpointing = checkpointing(options);
   Status status = training::makeTrainingStep(module, *asked);
   if (status.ok())
     program::closeProgram(module);
@@ -190,9 +190,26 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   return result;
 }
 
+/// What is computed again is chosen in one graph, which most programs are once they are open. Of
+/// the others the derivatives were made for it.
 Status prepareModel(ModuleOp module, const ts_compile_options &options) {
-  Status status = derive(module, options);
-  return status.ok() ? openForBudget(module, options) : status;
+  bool hasBudget = options.memory_budget || options.recomputation;
+  if (hasBudget && !options.training && isStraightOnceOpen(module))
+    program::openProgram(module); // cut by kernels, not by calls
+  if (Status status = derive(module, options); !status.ok())
+    return status;
+  if (options.memory_budget == 0 && module->hasAttr(autodiff::kCheckpointed)) {
+    program::closeProgram(module);
+    return {};
+  }
+  if (!hasBudget || llvm::none_of(module.getOps<func::FuncOp>(), program::isProcedure))
+    return {};
+  program::openProgram(module);
+  return program::checkTensorCode(
+      module,
+      "memory is planned for tensor code alone, since procedures take it as they run; "
+      "let sizes be fixed (--shape), or leave out memory and recomputation; of a recursion by "
+      "tail calls segments and recursive, without memory, keep some states for gradients");
 }
 
 } // namespace tensmith

@@ -1,7 +1,7 @@
 // From the C API's words to compiler/autodiff's; see Derivatives.h.
 #include "compiler/api/Derivatives.h"
 
-#include "compiler/autodiff/Differentiate.h"
+#include <string_view>
 
 using namespace mlir;
 
@@ -22,6 +22,13 @@ bool isComplete(const char *const *list, size_t count) {
 }
 
 } // namespace
+
+autodiff::Checkpointing checkpointing(const ts_compile_options &options) {
+  std::string_view plan = options.recomputation ? options.recomputation : "";
+  return plan == "segments"    ? autodiff::Checkpointing::Segments
+         : plan == "recursive" ? autodiff::Checkpointing::Recursive
+                               : autodiff::Checkpointing::None;
+}
 
 Status checkDerivatives(const ts_compile_options &options) {
   if (options.derivative_count && !options.derivatives)
@@ -57,6 +64,7 @@ Status addDerivatives(ModuleOp module, const ts_compile_options &options) {
     derivative.withRespectTo = names(asked.by, asked.by_count);
     derivative.takesCotangent = asked.takes_cotangent != 0;
     derivative.keepsBits = options.precision == TS_PRECISION_EXACT;
+    derivative.checkpointing = checkpointing(options);
     if (Status status = autodiff::differentiate(main, derivative); !status.ok())
       return status;
   }

@@ -4,6 +4,7 @@
 #include <tensmith/compiler.h>
 
 #include "base/Status.h"
+#include "compiler/autodiff/Differentiate.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -16,6 +17,8 @@ namespace tensmith {
 Status checkDerivatives(const ts_compile_options &options);
 /// The names by which derivatives are taken: inputs, and initialisers that become inputs.
 std::vector<std::string> namesOfDerivatives(const ts_compile_options &options);
+/// What is kept of recursion that goes on for as long as the data say.
+autodiff::Checkpointing checkpointing(const ts_compile_options &options);
 /// One after the other, so that each may be of what the one before has added.
 Status addDerivatives(mlir::ModuleOp module, const ts_compile_options &options);
 

@@ -288,7 +288,7 @@ private:
     if (!seed)
       return taken("cotangent." + name);
     auto module = function_->getParentOfType<ModuleOp>();
-    Procedures procedures(module, code_);
+    Procedures procedures(module, code_, derivative_.checkpointing);
     Changes &changes = procedures.changes();
     Reverse reverse(code_, activity, &procedures);
     if (isa<program::ObjectType>(result.getType()))

@@ -2,6 +2,7 @@
 #include "compiler/autodiff/Procedures.h"
 
 #include "compiler/program/Effects.h"
+#include "compiler/program/PartialEvaluation.h"
 
 #include "mlir/IR/SymbolTable.h"
 
@@ -152,16 +153,6 @@ LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, const Ac
   return success();
 }
 
-/// Whether a function hands its argument on as it is, as a recursion does with weights, or
-/// multiplies by it.
-static bool gathers(Value argument) {
-  return llvm::any_of(argument.getUses(), [&](OpOperand &use) {
-    return isa<program::CallOp>(use.getOwner()) ||
-           (isa<graph::MatMulOp>(use.getOwner()) && use.getOperandNumber() == 1 &&
-            Changes::mayBeRows(argument.getType()));
-  });
-}
-
 FailureOr<Procedures::Pair> Procedures::gradientOf(const ActiveCall &call) {
   if (auto it = pairs_.find(call.key); it != pairs_.end())
     return it->second;
@@ -179,7 +170,7 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(const ActiveCall &call) {
             changes_.newType(name + ".pull", {}),
             {}};
   for (Value argument : call.wanted(record.getBody().front()))
-    pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || gathers(argument));
+    pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || isHandedOn(argument));
   Type type = record.getResultTypes()[0];
   if (isa<program::ObjectType>(type) || program::hasEffects(function))
     type = changes_.typeOf(type);
@@ -196,6 +187,14 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(const ActiveCall &call) {
 
 LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Reverse &reverse,
                                    Activity &activity) {
+  if (call->hasAttr(kMadeAgain))
+    return pullAgain(call, cotangent, reverse, activity);
+  if (program::CallOp other = checkpoints_.segmented(call)) {
+    activity.add(other.getResult());
+    call.getResult().replaceAllUsesWith(other.getResult());
+    activity.retire(call);
+    call = other;
+  }
   auto known = activeCall(module_, call, activity);
   auto pair = failed(known) ? FailureOr<Pair>() : gradientOf(*known);
   if (failed(pair))
@@ -219,18 +218,71 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
   Value results = code_.builder.create<program::CallOp>(
       call.getLoc(), pair->pulled, ValueRange{tape, changes_.orNone(given, call.getType())},
       pair->pull, call.getEffectful());
+  if (failed(giveInputs(call, results, *known, *pair, reverse)))
+    return failure();
+  activity.retire(call);
+  return success();
+}
+
+/// Hands what a call's way back gives to its inputs.
+LogicalResult Procedures::giveInputs(program::CallOp call, Value results, const ActiveCall &known,
+                                     const Pair &pair, Reverse &reverse) {
   unsigned index = 0;
-  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), known->active)) {
+  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), known.active)) {
     if (!isActive)
       continue;
-    bool isChange = pair->gathers[index];
+    bool isChange = pair.gathers[index];
     Type type = isChange ? changes_.typeOf(input.getType()) : input.getType();
     Value part = changes_.field(results, index++, type);
     if (failed(isChange ? reverse.addChange(input, part) : reverse.add(input, part)))
       return failure();
   }
-  activity.retire(call);
   return success();
+}
+
+/// The call stays as it is, so that no tape is kept of it, and is made again on the way back, with
+/// one. Both are in one procedure that takes the cotangent, and so done when that is there: by
+/// themselves the tapes of all such calls could be made at once.
+LogicalResult Procedures::pullAgain(program::CallOp call, Value cotangent, Reverse &reverse,
+                                    Activity &activity) {
+  call->removeAttr(kMadeAgain);
+  auto known = activeCall(module_, call, activity);
+  auto pair = failed(known) ? FailureOr<Pair>() : gradientOf(*known);
+  if (failed(pair))
+    return failure();
+  code_.graph.location = call.getLoc();
+  Value given = changes_.orNone(withTypeOf(code_, cotangent, call), call.getType());
+  SmallVector<Value> inputs(call.getInputs());
+  inputs.push_back(given);
+  func::FuncOp replay = replayOf(*known, *pair, given.getType());
+  Value results = code_.builder.create<program::CallOp>(call.getLoc(), pair->pulled, inputs,
+                                                        replay.getName(), false);
+  return giveInputs(call, results, *known, *pair, reverse);
+}
+
+func::FuncOp Procedures::replayOf(const ActiveCall &call, const Pair &pair, Type cotangent) {
+  func::FuncOp &replay = replays_[call.key];
+  if (replay)
+    return replay;
+  OpBuilder::InsertionGuard guard(code_.builder);
+  func::FuncOp callee = call.callee;
+  Location location = callee.getLoc();
+  SmallVector<Type> types(callee.getArgumentTypes());
+  types.push_back(cotangent);
+  replay = func::FuncOp::create(location, (callee.getName() + ".replay").str(),
+                                code_.builder.getFunctionType(types, Type(pair.pulled)));
+  replay->setAttr(program::kProcedure, code_.builder.getUnitAttr());
+  replay->setAttr(program::kWhole, code_.builder.getUnitAttr());
+  SymbolTable(module_).insert(replay);
+  code_.builder.setInsertionPointToStart(replay.addEntryBlock());
+  ValueRange own = replay.getArguments();
+  Value recorded = code_.builder.create<program::CallOp>(location, pair.recorded, own.drop_back(),
+                                                         pair.record, false);
+  Value tape = changes_.field(recorded, 1, pair.tape);
+  Value results = code_.builder.create<program::CallOp>(
+      location, pair.pulled, ValueRange{tape, own.back()}, pair.pull, false);
+  code_.builder.create<func::ReturnOp>(location, results);
+  return replay;
 }
 
 LogicalResult Procedures::pullChoice(Operation *choice, Value cotangent, Reverse &reverse,

@@ -16,6 +16,7 @@
 // whether its result has got a cotangent or not.
 #pragma once
 
+#include "compiler/autodiff/Checkpoints.h"
 #include "compiler/autodiff/Reverse.h"
 #include "compiler/program/Program.h"
 
@@ -25,8 +26,10 @@ namespace tensmith::autodiff {
 
 class Procedures {
 public:
-  Procedures(mlir::ModuleOp module, const graph::GradientCode &code)
-      : module_(module), code_(code), changes_(module, code) {}
+  Procedures(mlir::ModuleOp module, const graph::GradientCode &code,
+             Checkpointing plan = Checkpointing::None)
+      : module_(module), code_(code), changes_(module, code),
+        checkpoints_(module, code, changes_, plan) {}
 
   /// The reverse of a call, and of a branch or match, given its result's cotangent.
   mlir::LogicalResult pullCall(program::CallOp call, mlir::Value cotangent, Reverse &reverse,
@@ -44,6 +47,11 @@ private:
   };
 
   mlir::FailureOr<Pair> gradientOf(const ActiveCall &call);
+  mlir::LogicalResult pullAgain(program::CallOp call, mlir::Value cotangent, Reverse &reverse,
+                                Activity &activity);
+  mlir::func::FuncOp replayOf(const ActiveCall &call, const Pair &pair, mlir::Type cotangent);
+  mlir::LogicalResult giveInputs(program::CallOp call, mlir::Value results, const ActiveCall &known,
+                                 const Pair &pair, Reverse &reverse);
   mlir::LogicalResult build(mlir::func::FuncOp record, mlir::func::FuncOp pull,
                             const ActiveCall &call, const Pair &pair);
   mlir::LogicalResult reverseBlock(Reverse &inner, mlir::Block &forward, mlir::Block &backward,
@@ -59,7 +67,9 @@ private:
   mlir::ModuleOp module_;
   const graph::GradientCode &code_;
   Changes changes_;
-  llvm::StringMap<Pair> pairs_; // by function and active arguments
+  Checkpoints checkpoints_;
+  llvm::StringMap<Pair> pairs_;                 // by function and active arguments
+  llvm::StringMap<mlir::func::FuncOp> replays_; // the same
 };
 
 } // namespace tensmith::autodiff

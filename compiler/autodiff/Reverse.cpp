@@ -117,8 +117,10 @@ LogicalResult Reverse::run(Operation *first, Operation *last) {
 
 LogicalResult Reverse::pull(Operation *op) {
   SmallVector<Value> given;
+  // What a field has got as rows is not multiplied for being taken out of a value.
   for (Value result : op->getResults())
-    given.push_back(take(result));
+    given.push_back(isa<program::FieldOp>(op) && changes_.contains(result) ? takeChange(result)
+                                                                           : take(result));
   bool isReached = llvm::any_of(given, [](Value value) { return bool(value); });
   if (!isReached && !(procedures_ && program::hasEffects(op)))
     return success();

@@ -60,13 +60,14 @@ private:
   /// What a value has got as one that a constructor built, by field.
   struct Parts {
     uint64_t tag;
-    llvm::SmallVector<mlir::Value> fields; // tensors, or changes of data; null for zero
+    llvm::SmallVector<mlir::Value> fields; // tensors, or changes; null for zero
   };
   bool keepsRows(mlir::Operation *op);
   mlir::LogicalResult pullAsRows(mlir::Operation *op, mlir::Value cotangent);
   mlir::LogicalResult pullConstruct(program::ConstructOp construct, mlir::Value cotangent);
   mlir::LogicalResult pullField(program::FieldOp field, mlir::Value cotangent);
   mlir::Value joinParts(mlir::Value value);
+  mlir::Value asChange(mlir::Value value, mlir::Type type);
   mlir::LogicalResult pullReference(mlir::Operation *op, mlir::Value cotangent);
   void pullRead(program::ReadOp read, mlir::Value cotangent);
   Changes &changes();

@@ -66,9 +66,14 @@ LogicalResult Reverse::pullConstruct(program::ConstructOp construct, Value cotan
   SmallVector<Value> fields = changes().fields(cotangent, type, construct.getTag());
   if (fields.size() != construct.getFields().size())
     return success(fields.empty());
-  for (auto [value, change] : llvm::zip_equal(construct.getFields(), fields))
-    if (failed(addChange(value, change)))
+  auto dense = construct->getAttrOfType<DenseI64ArrayAttr>(kDenseFields);
+  for (auto [index, value] : llvm::enumerate(construct.getFields())) {
+    bool isDense = dense && llvm::is_contained(dense.asArrayRef(), int64_t(index));
+    if (isDense && activity_.isActive(value)
+            ? failed(add(value, changes().tensor(fields[index], value)))
+            : failed(addChange(value, fields[index])))
       return failure();
+  }
   return success();
 }
 
@@ -88,13 +93,21 @@ LogicalResult Reverse::pullField(program::FieldOp field, Value cotangent) {
   if (own == all.end())
     own = all.insert(own, {tag, SmallVector<Value>((*structure)[tag].size())});
   Value &sum = own->fields[index];
+  Type type = field.getType();
+  auto isChange = [](Value value) { return isa<program::ObjectType>(value.getType()); };
   if (!sum)
     sum = withTypeOf(code_, cotangent, field);
-  else if (isa<program::ObjectType>(field.getType()))
-    sum = changes().add(sum, cotangent, field.getType());
-  else
+  else if (!isChange(sum) && !isChange(cotangent))
     sum = code_.add(sum, cotangent);
+  else
+    sum = changes().add(asChange(sum, type), asChange(cotangent, type), type);
   return success(sum != nullptr);
+}
+
+/// What a value of the type has got, a tensor or a change, as a change.
+Value Reverse::asChange(Value value, Type type) {
+  return value && isa<TensorType>(value.getType()) ? changes().some(value, type)
+                                                   : changes().orNone(value, type);
 }
 
 /// What the fields of a value have got, as its own change; null where there is none.
@@ -106,8 +119,7 @@ Value Reverse::joinParts(Value value) {
     const program::Constructors structure = *changes().structures().find(value.getType());
     SmallVector<Value> fields;
     for (auto [part, type] : llvm::zip_equal(parts.fields, structure[parts.tag]))
-      fields.push_back(part && isa<TensorType>(type) ? changes().some(part, type)
-                                                     : changes().orNone(part, type));
+      fields.push_back(asChange(part, type));
     Value whole = changes().construct(value.getType(), parts.tag, fields);
     sum = changes().add(sum, whole, value.getType());
   }

@@ -53,12 +53,15 @@ std::vector<Condition> conditionsOf(Operation *op, ShapeContext &shapes) {
     if (inferred)
       requireDeclared(declared, found, shapes, symbols, conditions);
   // What the shape function made up itself, nobody can look at.
-  StringRef leftOut = leftOutRequirement();
   llvm::erase_if(conditions, [&](const Condition &condition) {
-    return !isOver(condition, symbols) ||
-           (!leftOut.empty() && StringRef(condition.message).contains(leftOut));
+    return !isOver(condition, symbols) || isLeftOut(condition);
   });
   return conditions;
+}
+
+bool isLeftOut(const Condition &condition) {
+  StringRef text = leftOutRequirement();
+  return !text.empty() && StringRef(condition.message).contains(text);
 }
 
 bool isVoidElse(Operation *op, const Condition &condition, ShapeContext &shapes,

@@ -15,6 +15,9 @@ std::vector<Condition> conditionsOf(mlir::Operation *op, ShapeContext &shapes);
 bool isVoidElse(mlir::Operation *op, const Condition &condition, ShapeContext &shapes,
                 const SizeFacts &facts);
 
+/// Whether it is one of those that tests leave out (leftOutRequirement).
+bool isLeftOut(const Condition &condition);
+
 /// Whether its symbols are all among the first ones.
 bool isOver(const Condition &condition, size_t symbols);
 

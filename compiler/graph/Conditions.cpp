@@ -206,6 +206,20 @@ bool implies(Relation known, Relation wanted) {
          (known == Relation::EqualOrOne && wanted == Relation::Broadcast);
 }
 
+/// Whether the difference is a multiple of one that is known to be none: 12 - 6 * (k * (2 floordiv
+/// k)) is where k * (2 floordiv k) = 2, which says no symbol's value.
+bool isMultipleOf(AffineExpr difference, const Condition &none) {
+  auto isProduct = [](AffineExpr size) { return size.getKind() == AffineExprKind::Mul; };
+  bool isOfNumber = (constantOf(none.a) && isProduct(none.b)) ||
+                    (constantOf(none.b) && isProduct(none.a)); // what nothing else makes use of
+  if (none.relation != Relation::Equal || none.unlessZero || !isOfNumber)
+    return false;
+  ShapeContext shapes(difference.getContext());
+  AffineExpr divisor = shapes.simplify(none.a - none.b);
+  AffineExpr times = shapes.simplify(difference.floorDiv(divisor));
+  return constantOf(shapes.simplify(times * divisor - difference)) == 0;
+}
+
 /// A symbol that no context has, for that part of it.
 AffineExpr partOf(AffineSymbolExpr symbol) {
   constexpr unsigned kBehindAll = 1u << 30;
@@ -378,6 +392,8 @@ std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
     difference = divided(settled(a - b));
   if (auto constant = constantOf(difference))
     return *constant == 0;
+  if (llvm::any_of(known_, [&](const auto &known) { return isMultipleOf(difference, known); }))
+    return true;
   auto low = least(difference), high = most(difference);
   if ((low && *low > 0) || (high && *high < 0) || isNeverZero(difference))
     return false;

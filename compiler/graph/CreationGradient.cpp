@@ -154,6 +154,8 @@ std::span<const NamedGradientRule> otherGradients() {
       {"quantize", kNoGradient},
       {"fake_quantize", {straightThrough, nullptr, nullptr, Linear::No, 1}},
       {"block_values", kOfIntegers},
+      {"bit_pack", kOfIntegers},
+      {"bit_conv", kOfIntegers},
       {"string_concat", kOfIntegers},
       {"string_split", kOfIntegers},
       {"string_normalize", kOfIntegers},

@@ -191,26 +191,55 @@ Value GradientCode::spread(Value x, ArrayRef<int64_t> steps) const {
   return reshape(pad(reshape(x, apart), low, high), joined);
 }
 
+namespace {
+/// Steps that are wider than this may be much wider than the dimension is long.
+constexpr int64_t kWidestSpread = 4096;
+
+/// The elements of x along the dimension, from `first` on as far apart, either way, in one as long
+/// as that of `like`: each place gathers its element, or a zero from behind the last. Nothing grows
+/// with the step, and how many elements there are may be open.
+Value placeApart(const GradientCode &code, Value x, Value like, int64_t dim, int64_t first,
+                 int64_t step) {
+  Value start = code.vectorOf({first}), indices = code.indicesOf(like, dim);
+  Value place = step > 0 ? code.sub(indices, start) : code.sub(start, indices);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  Value steps = code.vectorOf({step > 0 ? step : -std::max(step, -kMost)});
+  Value element = code.op("graph.div", {code.op("graph.max", {place, code.vectorOf({0})}), steps});
+  Value count =
+      code.op("graph.shape", {x}, {code.integer("start", dim), code.integer("end", dim + 1)});
+  Value isTaken = code.op("graph.and", {code.op("graph.equal", {code.mul(element, steps), place}),
+                                        code.op("graph.less", {element, count})});
+  SmallVector<int64_t> low(size_t(GraphCode::rank(x)), 0), high = low;
+  high[size_t(dim)] = 1;
+  return code.op("graph.gather",
+                 {code.pad(x, low, high), code.op("graph.where", {isTaken, element, count})},
+                 {code.integer("axis", dim)});
+}
+} // namespace
+
 Value GradientCode::placeLike(Value x, Value like, ArrayRef<int64_t> starts,
                               ArrayRef<int64_t> steps) const {
   if (!x)
     return x;
   Dims to = dims(like), from = dims(x);
   SmallVector<int64_t> first(starts), distance(steps), reversed, high;
-  for (size_t dim = 0; dim < from.size(); ++dim)
-    if (distance[dim] < 0) {
-      auto count = dyn_cast<AffineConstantExpr>(from[dim]);
-      if (!count)
-        return {};
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    auto count = dyn_cast<AffineConstantExpr>(from[dim]);
+    bool isWide = distance[dim] > kWidestSpread || distance[dim] < -kWidestSpread;
+    if (count && count.getValue() == 1) // the step says nothing, however wide it is
+      distance[dim] = 1;
+    else if (isWide || (distance[dim] < 0 && !count)) {
+      x = placeApart(*this, x, like, int64_t(dim), first[dim], distance[dim]);
+      first[dim] = 0;
+      distance[dim] = 1;
+    } else if (distance[dim] < 0) {
       reversed.push_back(int64_t(dim));
       first[dim] += (count.getValue() - 1) * distance[dim];
       distance[dim] = -distance[dim];
     }
+  }
   if (!reversed.empty())
     x = op("graph.reverse", {x}, {integers("axes", reversed)});
-  for (size_t dim = 0; dim < from.size(); ++dim)
-    if (from[dim] == size(1)) // of one element the step says nothing, however wide it is
-      distance[dim] = 1;
   x = spread(x, distance);
   if (!x)
     return x;

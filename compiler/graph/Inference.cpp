@@ -4,6 +4,7 @@
 #include "base/HostTensor.h"
 #include "base/SizeText.h"
 #include "compiler/graph/BroadcastSizes.h"
+#include "compiler/graph/Checks.h"
 
 using namespace mlir;
 
@@ -123,6 +124,8 @@ LogicalResult Inference::requireInteger(unsigned operand, StringRef name) {
 LogicalResult Inference::require(Condition condition) {
   if (!ShapeContext::isExact(condition.a) || !ShapeContext::isExact(condition.b))
     return success(); // beyond what a size can be, which is refused elsewhere
+  if (isLeftOut(condition))
+    return success();
   auto a = known(condition.a), b = known(condition.b);
   auto guard = condition.unlessZero ? known(condition.unlessZero) : std::optional<int64_t>(1);
   if (a && b && guard && SizeFacts().decide(condition) == false)

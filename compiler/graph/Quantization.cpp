@@ -1,4 +1,5 @@
 // Quantisation: shape functions, and the checks of scales and zero points.
+#include "compiler/graph/Bits.h"
 #include "compiler/graph/Blocks.h"
 #include "compiler/graph/FakeQuantization.h"
 #include "compiler/graph/Inference.h"
@@ -25,6 +26,10 @@ void GraphDialect::addQuantization() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/BlockOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/BitOps.cpp.inc"
       >();
 }
 

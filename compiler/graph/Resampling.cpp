@@ -73,15 +73,16 @@ LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   Dims x = infer.dims(0);
   SmallVector<int64_t> axes = getAxes() ? SmallVector<int64_t>(*getAxes())
                                         : llvm::to_vector(llvm::seq<int64_t>(0, x.size()));
-  auto holds = [&](unsigned operand, int64_t each, StringRef what) {
+  auto requireCount = [&](unsigned operand, int64_t each, StringRef what) {
     AffineExpr count = infer.constant(each * int64_t(axes.size()));
     return !infer.present(operand) ||
            succeeded(infer.requireEqual(shapes.product(infer.dims(operand)), count, "(S2)", what));
   };
   bool isCrop = getCoordinateTransformationMode() == "tf_crop_and_resize";
-  if (!holds(2, 1, "the number of scales and that of the dimensions") ||
-      !holds(3, 1, "the number of sizes and that of the dimensions") ||
-      (isCrop && !holds(1, 2, "the number of bounds of a crop and that of the dimensions, twice,")))
+  if (!requireCount(2, 1, "the number of scales and that of the dimensions") ||
+      !requireCount(3, 1, "the number of sizes and that of the dimensions") ||
+      (isCrop &&
+       !requireCount(1, 2, "the number of bounds of a crop and that of the dimensions, twice,")))
     return failure();
   auto scales = infer.present(2) ? scalesOf(shapes, getScales()) : std::nullopt;
   auto sizes = infer.present(3) ? partialContents(shapes, getSizes()) : std::nullopt;

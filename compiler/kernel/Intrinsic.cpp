@@ -28,6 +28,23 @@ Value as(OpBuilder &builder, Location location, Type type, Value bits) {
   return builder.createOrFold<LLVM::BitcastOp>(location, type, bits);
 }
 
+/// The sum and the products of the bits of two bytes, one by one.
+Value emitBitProducts(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  auto bit = [&](Value byte, int64_t number) -> Value {
+    Value by = builder.create<arith::ConstantIntOp>(location, number, byte.getType());
+    Value one = builder.create<arith::ConstantIntOp>(location, 1, byte.getType());
+    Value shifted = builder.create<arith::ShRUIOp>(location, byte, by);
+    return builder.create<arith::AndIOp>(location, shifted, one);
+  };
+  for (int64_t number = 0; number < 8; ++number) {
+    Value product = builder.create<arith::MulIOp>(location, bit(left, number), bit(right, number));
+    if (product.getType() != sum.getType())
+      product = builder.create<arith::ExtUIOp>(location, sum.getType(), product);
+    sum = builder.create<arith::AddIOp>(location, sum, product);
+  }
+  return sum;
+}
+
 /// One of each lane's products at a time.
 Value emitBytesApart(OpBuilder &builder, Location location, Value left, Value right, Value sum,
                      bool isUnsigned) {
@@ -115,6 +132,8 @@ Value emitTwoRows(OpBuilder &builder, Location location, Value left, Value right
 
 bool isNumber(Type type, Number number) {
   switch (number) {
+  case Number::U1:
+    return type.isUnsignedInteger(1);
   case Number::U8:
     return type.isUnsignedInteger(8);
   case Number::I8:
@@ -125,8 +144,29 @@ bool isNumber(Type type, Number number) {
     return type.isBF16();
   case Number::I32:
     return type.isSignlessInteger(32);
+  case Number::I64:
+    return type.isSignlessInteger(64);
   case Number::F32:
     return type.isF32();
+  }
+  llvm_unreachable("all numbers are above");
+}
+
+int64_t bitsOf(Number number) {
+  switch (number) {
+  case Number::U1:
+    return 1;
+  case Number::U8:
+  case Number::I8:
+    return 8;
+  case Number::I16:
+  case Number::BF16:
+    return 16;
+  case Number::I32:
+  case Number::F32:
+    return 32;
+  case Number::I64:
+    return 64;
   }
   llvm_unreachable("all numbers are above");
 }
@@ -149,6 +189,11 @@ linalg::GenericOp emitMeaning(OpBuilder &builder, Location location, const Intri
       location, ValueRange{left, right}, ValueRange{sums}, maps, iterators,
       [&](OpBuilder &body, Location at, ValueRange elements) {
         Type wide = elements[2].getType();
+        if (intrinsic.left == Number::U1) {
+          Value sum = emitBitProducts(body, at, elements[0], elements[1], elements[2]);
+          body.create<linalg::YieldOp>(at, sum);
+          return;
+        }
         Value a = emitExtension(body, at, elements[0], intrinsic.left, wide);
         Value b = emitExtension(body, at, elements[1], intrinsic.right, wide);
         Value sum;

@@ -23,8 +23,10 @@
 
 namespace tensmith::kernel {
 
-/// Of an operand's elements, or of the sums.
-enum class Number { U8, I8, I16, BF16, I32, F32 };
+/// Of an operand's elements, or of the sums. Of U1 a byte has eight, the first in its lowest bit.
+enum class Number { U8, I8, I16, BF16, I32, F32, U1, I64 };
+
+int64_t bitsOf(Number number);
 
 /// Whether elements of the type are such numbers.
 bool isNumber(mlir::Type type, Number number);
@@ -56,12 +58,19 @@ struct Intrinsic {
   mlir::Value (*emit)(mlir::OpBuilder &builder, mlir::Location location, mlir::Value left,
                       mlir::Value right, mlir::Value sum);
 
+  /// Of sums in bytes, which hold those of a few steps alone: each eight neighbours added up, as
+  /// i64.
+  mlir::Value (*widen)(mlir::OpBuilder &builder, mlir::Location location,
+                       mlir::Value sums) = nullptr;
+
+  /// Steps whose sum a byte holds, if it starts at zero.
+  int64_t steps() const { return 255 / depth; }
   bool has(Trait trait) const { return traits & trait; }
 };
 
 /// What an instruction of vectors computes, of operands in memory: left and right [lanes, depth],
 /// sums [lanes]; of several rows left [rows, depth] and sums [rows, lanes]. All of them are memrefs
-/// of its numbers (bytes without a sign in their type).
+/// of its numbers (bytes without a sign in their type); of bits they are [lanes, depth / 8] bytes.
 mlir::linalg::GenericOp emitMeaning(mlir::OpBuilder &builder, mlir::Location location,
                                     const Intrinsic &intrinsic, mlir::Value left, mlir::Value right,
                                     mlir::Value sums);

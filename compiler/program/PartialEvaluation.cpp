@@ -57,6 +57,8 @@ private:
     version.residual = builder.create<func::FuncOp>(source.getLoc(), version.symbol,
                                                     builder.getFunctionType({}, {}));
     version.residual->setAttr(kProcedure, builder.getUnitAttr());
+    if (source->hasAttr(kWhole))
+      version.residual->setAttr(kWhole, builder.getUnitAttr());
     unfolding_.build(version);
     func::FuncOp made = version.residual;
     dropDeadCode(made);

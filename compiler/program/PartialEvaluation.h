@@ -29,6 +29,10 @@
 
 namespace tensmith::program {
 
+/// Of a procedure whose calls are never unfolded nor inlined: what it does waits for all of its
+/// arguments.
+inline constexpr char kWhole[] = "program.whole";
+
 struct PartialEvaluationBounds {
   int deepest = 300;                       // unfoldings in one another
   int64_t recursionSteps = 20'000;         // operators looked at for one recursion

@@ -4,6 +4,7 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Knowledge.h"
+#include "compiler/program/PartialEvaluation.h"
 #include "compiler/program/Program.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -59,7 +60,7 @@ void inlineStraightCalls(ModuleOp module) {
       auto callee = symbols.lookup<func::FuncOp>(call.getProcedure());
       auto [known, isNew] = straight.try_emplace(callee, false);
       if (isNew)
-        known->second = isStraight(callee);
+        known->second = isStraight(callee) && !callee->hasAttr(kWhole);
       // Sizes of which the callee knows nothing have names of its own there.
       bool alike = TypeRange(callee.getArgumentTypes()) == TypeRange(call.getInputs()) &&
                    callee.getResultTypes().front() == call.getType();

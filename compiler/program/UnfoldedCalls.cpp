@@ -70,7 +70,7 @@ bool Unfolding::stepCall(Operation &op, Frame &frame) {
 
 Unfolding::Choice Unfolding::choose(func::FuncOp callee, ValueRange arguments, Frame &frame,
                                     StringRef key) {
-  if (refused_.contains(key))
+  if (callee->hasAttr(kWhole) || refused_.contains(key))
     return Choice::Leave;
   bool known = llvm::any_of(arguments, [&](Value argument) {
     return isKnown(argument) || residual_.contentOf(argument);

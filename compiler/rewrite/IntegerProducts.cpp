@@ -19,6 +19,9 @@
 // QLinearConv and QLinearMatMul (Jacob et al., "Quantization and Training of Neural Networks for
 // Efficient Integer-Arithmetic-Only Inference", 2018).
 //
+// Codes of one to four bits on both sides, the left one's by a clip before them, are multiplied bit
+// by bit (graph.bit_conv) where the machine's rates say that this is faster.
+//
 // before: dequantize(quantize(y, s, z), t, z)
 // after:  clamp(round(y / s), low - z, high - z) * t
 //
@@ -31,7 +34,9 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphCode.h"
 #include "compiler/graph/Precision.h"
+#include "compiler/kernel/BitProducts.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/rewrite/BitCodes.h"
 #include "compiler/rewrite/CodedOperands.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/RoundingError.h"
@@ -165,6 +170,8 @@ public:
     auto xAxis = scaleAxis(op.getX()), wAxis = scaleAxis(op.getW());
     if (!fits || !xAxis || *xAxis >= 0 || !wAxis || *wAxis > 0 || staysFloat(op))
       return {};
+    if (Value y = bitConvolution(op))
+      return withBias(op, y);
     Codes x = codesOf(op.getX()), weights = codesOf(op.getW());
     Value bytes = x.numbers.areBytes() ? signedBytes(op.getW(), code_) : Value();
     if (bytes)
@@ -172,10 +179,7 @@ public:
     Value sums = bytes
                      ? ofBytes(op, x.numbers, bytes)
                      : product(op, {relative(x.numbers), relative(weights.numbers), graph_.none()});
-    Value y = scaled(sums, x, weights, /*axis=*/1);
-    if (!GraphCode::isAbsent(op.getBias()))
-      y = code_.add(y, code_.alongDimension(op.getBias(), 1, w.getRank()));
-    return y;
+    return withBias(op, scaled(sums, x, weights, /*axis=*/1));
   }
 
   Value matrixProduct(graph::MatMulOp op) {
@@ -191,6 +195,8 @@ public:
     if (!aAxis || *aAxis >= 0 || !bAxis || (*bAxis >= 0 && *bAxis != b.getRank() - 1) ||
         staysFloat(op))
       return {};
+    if (Value y = bitProduct(op))
+      return y;
     Codes left = codesOf(op.getA()), right = codesOf(op.getB());
     Value bytes = left.numbers.areBytes() ? signedBytes(op.getB(), code_) : Value();
     if (bytes)
@@ -201,6 +207,87 @@ public:
   }
 
 private:
+  Value withBias(graph::ConvOp op, Value y) {
+    if (!y || GraphCode::isAbsent(op.getBias()))
+      return y;
+    return code_.add(y, code_.alongDimension(op.getBias(), 1, GraphCode::rank(y)));
+  }
+
+  /// Both sides of a product bit by bit; nothing where it is not one, or not faster.
+  struct BitOperands {
+    graph::QuantizeOp quantize;
+    graph::DequantizeOp left, right;
+    BitCodes ofLeft, ofRight;
+  };
+  std::optional<BitOperands> bitOperands(Operation *op, int64_t channels) {
+    constexpr int64_t kMostBits = 4;
+    BitOperands both;
+    both.left = dequantizationOf(op->getOperand(0));
+    both.right = dequantizationOf(op->getOperand(1));
+    // Not through a transposition.
+    if (!both.left || !both.right || op->getOperand(0) != both.left.getY() ||
+        op->getOperand(1) != both.right.getY())
+      return std::nullopt;
+    both.quantize = quantizationBefore(both.left);
+    auto left =
+        both.quantize ? bitsOfQuantised(both.quantize, kMostBits) : std::optional<BitCodes>();
+    auto right = left ? bitsOfConstant(both.right, kMostBits) : std::optional<BitCodes>();
+    if (!right || !kernel::bitsAreFaster(options_.machine, left->of.bits, right->of.bits, channels))
+      return std::nullopt;
+    both.ofLeft = *left;
+    both.ofRight = *right;
+    return both;
+  }
+
+  /// The codes of few bits that a quantisation gives.
+  Value bitsOf(const BitOperands &both) {
+    OpBuilder::InsertionGuard guard(builder_);
+    Operation *quantize = both.quantize;
+    builder_.setInsertionPoint(quantize);
+    Value numbers = rounded(both.quantize);
+    Value codes = code_.add(numbers, graph_.scalar(f32_, double(-both.ofLeft.lowest)));
+    return code_.cast(codes, IntegerType::get(builder_.getContext(), 8, IntegerType::Unsigned));
+  }
+
+  Value bitConvolution(graph::ConvOp op) {
+    auto x = dyn_cast<RankedTensorType>(op.getX().getType());
+    auto w = cast<RankedTensorType>(op.getW().getType());
+    if (!x || x.getRank() < 3 || op.getLayout() != graph::kChannelsFirst ||
+        llvm::any_of(op.getPads(), [](int64_t pad) { return pad < 0; }))
+      return {};
+    auto both = bitOperands(op, w.getDimSize(1));
+    if (!both)
+      return {};
+    graph::BitConvolution as{.strides = llvm::to_vector(op.getStrides()),
+                             .pads = llvm::to_vector(op.getPads()),
+                             .dilations = llvm::to_vector(op.getDilations()),
+                             .groups = int64_t(op.getGroup()),
+                             .x = both->ofLeft.of,
+                             .w = both->ofRight.of};
+    Value filters = graph_.constant(codesOfConstant(both->right, both->ofRight));
+    return scaledBits(graph::convolveBits(graph_, bitsOf(*both), filters, as), *both, /*axis=*/1);
+  }
+
+  Value bitProduct(graph::MatMulOp op) {
+    auto b = cast<RankedTensorType>(op.getB().getType());
+    if (b.getRank() != 2 || !b.hasStaticShape() || b.getNumElements() == 0)
+      return {};
+    auto both = bitOperands(op, b.getDimSize(0));
+    if (!both)
+      return {};
+    Value matrix = graph_.constant(codesOfConstant(both->right, both->ofRight));
+    Value sums =
+        graph::multiplyBits(graph_, bitsOf(*both), matrix, both->ofLeft.of, both->ofRight.of);
+    return scaledBits(sums, *both, sums ? GraphCode::rank(sums) - 1 : 0);
+  }
+
+  Value scaledBits(Value sums, const BitOperands &both, int64_t axis) {
+    auto scaleOf = [&](graph::DequantizeOp op) -> Value {
+      return isScalar(op.getScale()) ? code_.reshape(op.getScale(), {}) : Value(op.getScale());
+    };
+    return scaled(sums, {{}, scaleOf(both.left)}, {{}, scaleOf(both.right)}, axis);
+  }
+
   /// Tells what was chosen. Of one that stays, weights are numbers from here on, and its input's
   /// range is told, for what looks at those of float layers.
   bool staysFloat(Operation *op) {

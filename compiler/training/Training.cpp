@@ -200,6 +200,7 @@ private:
 
   Status differentiate() {
     autodiff::Derivative derivative;
+    derivative.checkpointing = options_.checkpointing;
     derivative.of = {wanted_[0].name};
     if (scale_) {
       builder_.setInsertionPoint(step_.exit());

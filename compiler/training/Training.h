@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/Status.h"
+#include "compiler/autodiff/Differentiate.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -43,6 +44,7 @@ struct Options {
   /// states are read alone. makeUpdate does the rest. An optimiser that is told of layers
   /// makes it a whole step all the same, which sums gradients itself.
   bool gradientsAlone = false;
+  autodiff::Checkpointing checkpointing = autodiff::Checkpointing::None; // of recursion
 };
 
 inline constexpr char kProcess[] = "process", kShare[] = "share"; // states that are read alone

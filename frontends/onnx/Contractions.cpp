@@ -1,4 +1,5 @@
 // Products of matrices, whole numbers included.
+#include "frontends/onnx/Bits.h"
 #include "frontends/onnx/IntegerProducts.h"
 #include "frontends/onnx/NodeImport.h"
 
@@ -73,6 +74,7 @@ constexpr Operator kOperators[] = {
     {"Det", det},
     {"MatMulInteger", matmulInteger},
     {"QLinearMatMul", qlinearMatmul},
+    {"BitMatMul", bitMatMul, kTensmith},
 };
 
 } // namespace

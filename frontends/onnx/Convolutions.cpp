@@ -1,4 +1,5 @@
 // Convolutions of all kinds.
+#include "frontends/onnx/Bits.h"
 #include "frontends/onnx/IntegerProducts.h"
 #include "frontends/onnx/Windows.h"
 
@@ -198,6 +199,7 @@ constexpr Operator kOperators[] = {
     {"QLinearConv", qlinearConv},
     {"ConvTranspose", convTranspose},
     {"DeformConv", deformConv},
+    {"BitConv", bitConv, kTensmith},
 };
 
 } // namespace

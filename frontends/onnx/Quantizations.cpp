@@ -1,4 +1,5 @@
 // Between numbers and their codes.
+#include "frontends/onnx/Bits.h"
 #include "frontends/onnx/NodeImport.h"
 
 namespace tensmith::onnx_import {
@@ -50,7 +51,9 @@ LogicalResult dequantize(NodeImport &n) {
                     n.type("to", to)})});
 }
 
-constexpr Operator kOperators[] = {{"QuantizeLinear", quantize}, {"DequantizeLinear", dequantize}};
+constexpr Operator kOperators[] = {{"QuantizeLinear", quantize},
+                                   {"DequantizeLinear", dequantize},
+                                   {"BitPack", bitPack, kTensmith}};
 
 } // namespace
 

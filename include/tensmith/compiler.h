@@ -170,7 +170,8 @@ typedef struct ts_compile_options {
   int64_t memory_budget;
   /* What is computed again: "cost" (null), the least work that meets the budget; "segments", parts
    * of the way between which all is kept, once; "recursive", such parts within parts. The latter
-   * two take as little as they can where there is no budget. */
+   * two take as little as they can where there is no budget; gradients of recursion by tail calls,
+   * as often as the data say, then keep O(sqrt(n)) and O(log(n)) of n iterations. */
   const char *recomputation;
   /* Who does products, convolutions, softmax and layer normalisation: "generated" (null), or a list
    * of libraries, "onednn,openblas", of which the first that takes an operator does it, or

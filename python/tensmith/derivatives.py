@@ -264,6 +264,8 @@ def hessian(function):
 @contextlib.contextmanager
 def record():
     """What is computed within from tensors with `requires_grad` can be differentiated by `loss.backward()`, which adds to their `grad`."""
+    for outer in _eager.recording():
+        outer.renew_leaves()
     tape = _eager.tape(False)
     tape.keep_with_results()
     tape.begin()

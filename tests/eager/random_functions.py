@@ -48,8 +48,10 @@ def make_counter():
 class Program:
     """The text of a function main(s, x, n, k), where s is an object with state, x a tensor, n a small integer and k a number."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, of_tensors=0.0):
+        """of_tensors: how often a condition or a trip count depends on tensors, where it might not."""
         self.draw = random.Random(seed)
+        self.of_tensors = of_tensors
         self.fresh = 0
         self.lines = []
         self.tensors, self.numbers = ["x"], ["n", "k"]
@@ -81,7 +83,14 @@ class Program:
         b = self.draw.choice([*self.numbers, "s.count", "2", "3"])
         return self.draw.choice([a, a, f"({a} + {b})", f"({a} - {b})", f"min({a}, 3)", f"abs({a})", f"(({a}) % 3)", "len(s.items)", f"max({a}, {b})"])
 
+    def test_of_tensors(self):
+        t, bound = self.tensor(), self.draw.randint(-4, 4)
+        one = self.draw.choice([f"({t}).sum() > {bound}", f"float(({t})[0]) < {bound}", f"({t}).max() >= ({self.tensor()}).min()", f"int(tnp.sum({t})) % 3 == {bound % 3}"])
+        return self.draw.choice([one, one, f"not {one}", f"({one}) and {self.test()}", f"({one}) or s.flag", f"s.count < 4 and ({one})"])
+
     def test(self):
+        if self.of_tensors and self.draw.random() < self.of_tensors:
+            return self.test_of_tensors()
         kind = self.draw.randint(0, 6)
         if kind == 0:
             return f"({self.tensor()}).sum() > {self.draw.randint(-4, 4)}"
@@ -102,8 +111,40 @@ class Program:
         self.block(depth + 1, deepest - 1, self.draw.randint(1, 3))
         self.tensors, self.numbers = known
 
+    def statement_of_tensors(self, depth, deepest):
+        draw, name = self.draw, self.name()
+        kind = draw.randint(0, 4)
+        if kind == 0:
+            self.emit(depth, f"{name} = {self.tensor()} if {self.test_of_tensors()} else {self.tensor()}")
+            self.tensors.append(name)
+        elif kind == 1:
+            self.emit(depth, f"{name} = tame({self.tensor()} * 1.0)")
+            self.emit(depth, f"while float(tnp.max(tnp.abs({name}))) > 0.5:")
+            self.emit(depth + 1, f"{name} = tame({name} * 0.5)")
+            self.tensors.append(name)
+            self.inner(depth, 0)
+        elif kind == 2:
+            self.emit(depth, f"for {name} in range({draw.choice(['n', 'int(tnp.abs(x[0])) % 4', '4'])}):")
+            self.in_loop += 1
+            self.numbers.append(name)
+            self.inner(depth, deepest)
+            self.numbers.remove(name)
+            self.in_loop -= 1
+        elif kind == 3:
+            self.emit(depth, f"{name} = {self.tensor()} * float(({self.tensor()}).sum())")
+            self.emit(depth, f"s.state = tame({name})")
+        else:
+            self.emit(depth, f"for {name} in s.items:")
+            self.tensors.append(name)
+            self.in_loop += 1
+            self.inner(depth, deepest)
+            self.in_loop -= 1
+            self.tensors.remove(name)
+
     def statement(self, depth, deepest):
         draw = self.draw
+        if self.of_tensors and deepest > 0 and draw.random() < self.of_tensors / 2:
+            return self.statement_of_tensors(depth, deepest)
         kind = draw.randint(0, 23 if deepest > 0 else 12)
         if kind <= 2:
             name = self.name()
@@ -241,9 +282,9 @@ def calls(seed):
         yield tensor(i), 2 if usual else draw.randint(0, 3), 1 if usual else draw.choice([2, 0.5, 3])
 
 
-def compare(seed, convert=ts.function):
+def compare(seed, convert=ts.function, of_tensors=0.0):
     """Runs a program as it is and converted; gives the function, or raises where they differ."""
-    program = Program(seed)
+    program = Program(seed, of_tensors)
     imperative, speculative = program.module(f"<program {seed}>"), program.module(f"<program {seed}>")
     function = convert(speculative["main"])
     ours, theirs = state(speculative), state(imperative)

@@ -95,10 +95,22 @@ Operation *attention(Generator &g, StringRef name) {
     k = g.like(type, {batch, keys, width * kvHeads});
     v = g.like(type, {batch, keys, out * kvHeads});
   }
-  Value mask = g.none();
-  if (g.chance(0.3))
-    mask = g.like(type, {queries, keys});
-  return g.create(name, {q, k, v, mask, g.none(), g.none(), g.none()}, attributes);
+  Value pastKeys = g.none(), pastValues = g.none(), lengths = g.none(), mask = g.none();
+  AffineExpr all = keys;
+  if (g.chance(0.3)) {
+    AffineExpr past = g.drawDim();
+    pastKeys = g.like(type, {batch, g.size(kvHeads), past, width});
+    pastValues = g.like(type, {batch, g.size(kvHeads), past, out});
+    all = g.shapes.simplify(keys + past);
+  } else if (g.chance(0.2)) {
+    lengths = g.fresh(g.builder.getI64Type(), batch, "index:" + std::to_string(g.least(keys) + 1));
+  }
+  if (g.chance(0.4)) {
+    Dims dims{g.chance(0.5) ? batch : g.size(1), g.chance(0.5) ? g.size(heads) : g.size(1), queries,
+              g.chance(0.8) || g.least(all) < 2 ? all : g.size(g.between(1, g.least(all)))};
+    mask = g.like(type, ArrayRef(dims).drop_front(size_t(g.between(0, 2))));
+  }
+  return g.create(name, {q, k, v, mask, pastKeys, pastValues, lengths}, attributes);
 }
 
 Operation *recurrent(Generator &g, StringRef name) {
@@ -110,15 +122,18 @@ Operation *recurrent(Generator &g, StringRef name) {
   Type type = g.chance(0.8) ? Type(g.builder.getF32Type()) : g.drawFloat();
   AffineExpr d = g.size(directions), gh = g.size(gates * hidden), h = g.size(hidden);
   Dims x = batchFirst ? Dims{batch, steps, in} : Dims{steps, batch, in};
-  SmallVector<Value> operands{g.like(type, x),
-                              g.like(type, {d, gh, in}),
-                              g.like(type, {d, gh, h}),
+  SmallVector<Value> operands{g.like(type, x), g.like(type, {d, gh, in}), g.like(type, {d, gh, h}),
                               g.chance(0.6) ? g.like(type, {d, g.size(2 * gates * hidden)})
-                                            : g.none(),
-                              g.none(),
-                              g.none()};
+                                            : g.none()};
+  auto perhaps = [&](ArrayRef<AffineExpr> dims, StringRef kind = {}) {
+    return g.chance(0.25) ? g.fresh(kind.empty() ? type : Type(g.builder.getI32Type()), dims, kind)
+                          : g.none();
+  };
+  Dims state = batchFirst ? Dims{batch, d, h} : Dims{d, batch, h};
+  operands.push_back(perhaps(batch, "index:" + std::to_string(g.least(steps) + 1)));
+  operands.push_back(perhaps(state));
   if (name == "lstm")
-    operands.append({g.none(), g.none()});
+    operands.append({perhaps(state), perhaps({d, g.size(3 * hidden)})});
   SmallVector<StringRef> functions{"Sigmoid", "Tanh", "Tanh"};
   functions.resize(name == "lstm" ? 3 : 2);
   if (name == "rnn")
@@ -139,13 +154,47 @@ Operation *recurrent(Generator &g, StringRef name) {
   return g.create(name, operands, attributes);
 }
 
+/// Small numbers: those of the blocks' scales are, whose bytes are.
+Operation *blockProduct(Generator &g, StringRef name) {
+  constexpr int64_t kNumbers = 32, kBytes = 34;
+  int64_t blocks = g.between(1, 3);
+  Dims dims = g.drawDims(g.between(0, 2));
+  dims.push_back(g.size(blocks * kNumbers));
+  Value weights = g.fresh(g.builder.getIntegerType(8, false),
+                          {g.size(g.between(1, 9)), g.size(blocks * kBytes)}, "index:4",
+                          /*constant=*/true);
+  return g.create(name, {g.like(g.builder.getF32Type(), dims), weights},
+                  {g.text("format", "q8_0"), g.i64("x_bits", 0)});
+}
+
+Operation *comprehension(Generator &g, StringRef name) {
+  static const char *const kTexts[] = {
+      "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }",
+      "def f(float(M, N) A, float(N) B) -> (C) { C(m, n) = A(m, n) + B(n) }",
+      "def f(float(N) A, float(K) B) -> (C) { C(n) +=! A(n + k) * B(k) }"};
+  size_t which = size_t(g.between(0, 2));
+  Dims a = g.drawDims(which == 2 ? 1 : 2), b{a.back()};
+  if (which == 0)
+    b.push_back(g.drawDim());
+  else if (which == 2)
+    b[0] = g.size(std::min<int64_t>(g.least(a[0]), 3));
+  Type f32 = g.builder.getF32Type();
+  return g.create(name, {g.like(f32, a), g.like(f32, b)}, g.text("text", kTexts[which]));
+}
+
 } // namespace
 
 ArrayRef<NamedRecipe> contractionRecipes() {
   static const NamedRecipe kRecipes[] = {
-      {"matmul", matmul, 9},       {"einsum", einsum, 2},   {"det", det, 0.4},
-      {"attention", attention, 1}, {"rnn", recurrent, 0.4}, {"gru", recurrent, 0.4},
+      {"matmul", matmul, 9},
+      {"einsum", einsum, 2},
+      {"det", det, 0.4},
+      {"attention", attention, 1},
+      {"rnn", recurrent, 0.4},
+      {"gru", recurrent, 0.4},
       {"lstm", recurrent, 0.4},
+      {"block_product", blockProduct, 0},
+      {"comprehension", comprehension, 0},
   };
   return kRecipes;
 }

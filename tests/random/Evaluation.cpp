@@ -452,4 +452,15 @@ std::vector<Sizes> runsOf(func::FuncOp function) {
   return runs;
 }
 
+std::vector<std::string> brokenInRuns(func::FuncOp function) {
+  std::vector<std::string> result;
+  if (auto list = function->getAttrOfType<ArrayAttr>(kSizesAttribute))
+    for (auto run : list.getAsRange<DictionaryAttr>()) {
+      auto broken = run.getAs<StringAttr>(kBreaksAttribute);
+      result.push_back(broken ? broken.str() : "");
+    }
+  result.resize(std::max<size_t>(result.size(), 1));
+  return result;
+}
+
 } // namespace tensmith::random_graphs

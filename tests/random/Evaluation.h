@@ -49,9 +49,12 @@ Result<Evaluated> evaluateGraph(mlir::func::FuncOp function, std::span<const Hos
 Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, const Sizes &sizes);
 /// The runs that the function's attribute lists; one without sizes where it has none.
 std::vector<Sizes> runsOf(mlir::func::FuncOp function);
+/// The requirement that each of these runs was made to break; empty where it is none.
+std::vector<std::string> brokenInRuns(mlir::func::FuncOp function);
 
 inline constexpr llvm::StringLiteral kSeedAttribute = "random.seed", kKindAttribute = "random.kind",
-                                     kSizesAttribute = "random.sizes";
+                                     kSizesAttribute = "random.sizes",
+                                     kBreaksAttribute = "random.breaks"; // in a run's sizes
 
 /// Distance from 1 to the next number of a float type.
 double epsilonOf(DataType type);

@@ -126,7 +126,7 @@ bool Generator::drawNode() {
   return drawNode(*drawn);
 }
 
-OwningOpRef<ModuleOp> Generator::runOperator(StringRef name) {
+OwningOpRef<ModuleOp> Generator::runOperator(StringRef name, int64_t behind) {
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
   bool isDrawn = false;
   for (const DrawnOperator &candidate : operatorsToDraw(context))
@@ -134,6 +134,11 @@ OwningOpRef<ModuleOp> Generator::runOperator(StringRef name) {
       isDrawn = drawNode(candidate);
   if (!isDrawn)
     return {};
+  // A kernel of several operators knows less of the operands of each: a reshape alone is a view.
+  for (int64_t more = behind ? random.integer(0, behind) : 0; more > 0; --more) {
+    ++nodes_;
+    drawNode();
+  }
   finish();
   return std::move(module);
 }

@@ -22,8 +22,9 @@ public:
   Generator(mlir::MLIRContext *context, uint64_t seed);
 
   mlir::OwningOpRef<mlir::ModuleOp> run();
-  /// One operator of that name, with what it needs; null where it didn't come to one.
-  mlir::OwningOpRef<mlir::ModuleOp> runOperator(llvm::StringRef name);
+  /// One operator of that name, with what it needs, and up to so many others behind it; null where
+  /// it didn't come to one.
+  mlir::OwningOpRef<mlir::ModuleOp> runOperator(llvm::StringRef name, int64_t behind = 0);
 
   // What recipes are written with.
 
@@ -110,7 +111,8 @@ private:
   bool special_ = false;
 };
 
-/// Draws one operator of that name; null where it didn't come to one.
+/// Draws one operator of that name; null where it didn't come to one. Of no weight: where it is
+/// asked for by its name alone (Generator::runOperator).
 using Recipe = mlir::Operation *(*)(Generator &, llvm::StringRef name);
 
 struct NamedRecipe {

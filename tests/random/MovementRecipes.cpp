@@ -29,7 +29,24 @@ Dims regrouped(Generator &g, ArrayRef<AffineExpr> dims) {
   return result;
 }
 
+/// A target that the run computes of x's own dimensions, in another order, with one that is left to
+/// -1.
+Operation *reshapeByShape(Generator &g, StringRef name) {
+  Value x = g.tensor(2, 4);
+  SmallVector<int64_t> kept = g.permutation(g.rank(x));
+  kept.resize(size_t(g.between(1, g.rank(x) - 1)));
+  Value sizes = g.helper(g.create("shape", x));
+  Value chosen = g.helper(g.create("gather", {sizes, g.integers(kept)}, g.i64("axis", 0)));
+  SmallVector<Value> parts{chosen, g.integers({-1})};
+  if (g.chance(0.5))
+    std::swap(parts[0], parts[1]);
+  Value target = g.helper(g.create("concat", parts, g.i64("axis", 0)));
+  return g.create(name, {x, target});
+}
+
 Operation *reshape(Generator &g, StringRef name) {
+  if (name == "dynamic_reshape" && g.chance(0.4))
+    return reshapeByShape(g, name);
   Value x = g.tensor(0, 5);
   Dims to = regrouped(g, g.dims(x));
   if (name == "reshape")

@@ -45,7 +45,7 @@ Operation *lrn(Generator &g, StringRef name) {
   return g.create(name, g.tensor(3, 5, g.drawFloat()), g.i64("size", g.between(1, 5)));
 }
 
-/// One scale, or one for each element of an axis.
+/// One scale, or one for each element of an axis or each block of them.
 Operation *quantise(Generator &g, StringRef name) {
   Type code = graph::elementType(g.context, g.random.of({DataType::I8, DataType::U8}));
   Type real = g.chance(0.8) ? Type(g.builder.getF32Type()) : g.builder.getF16Type();
@@ -53,13 +53,21 @@ Operation *quantise(Generator &g, StringRef name) {
   Value x = g.tensor(1, 5, isOfCodes ? code : real);
   int64_t axis = g.between(0, g.rank(x) - 1);
   Dims scaleDims;
-  if (g.chance(0.5))
+  int64_t block = g.chance(0.3) ? g.between(1, 4) : 0;
+  if (block) {
+    scaleDims = g.dims(x);
+    AffineExpr &blocks = scaleDims[size_t(axis)];
+    blocks = g.shapes.simplify(blocks.ceilDiv(block));
+  } else if (g.chance(0.5)) {
     scaleDims.push_back(g.dims(x)[size_t(axis)]);
+  }
   // Powers of two, so that nothing lies on one side of a tie in F16 and on the other in F32.
   Value scale = g.fresh(real, scaleDims, "powers", g.chance(0.7));
   SmallVector<Value> operands{x, scale};
   operands.push_back(g.chance(0.5) ? g.fresh(code, scaleDims, "positive", true) : g.none());
-  return g.create(name, operands, {g.i64("axis", axis), g.type("to", isOfCodes ? real : code)});
+  return g.create(
+      name, operands,
+      {g.i64("axis", axis), g.i64("block_size", block), g.type("to", isOfCodes ? real : code)});
 }
 
 } // namespace

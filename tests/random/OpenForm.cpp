@@ -1,6 +1,8 @@
 // Known sizes to symbols; see OpenForm.h.
 #include "tests/random/OpenForm.h"
 
+#include "tests/random/BrokenSizes.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -14,7 +16,7 @@ class Opening {
 public:
   Opening(func::FuncOp function, uint64_t seed)
       : function_(function), random_(seed), shapes_(function.getContext()),
-        keepsNumbers_(random_.real()) {}
+        keepsNumbers_(random_.real()), shares_(random_.real()) {}
 
   bool run() {
     const Sizes drawn = runsOf(function_).front();
@@ -38,20 +40,46 @@ public:
 
   void addRuns(int64_t count) {
     Builder builder(function_.getContext());
+    Sizes drawn;
+    for (auto &[name, size] : sizes_)
+      drawn[name] = size;
+    BrokenSizes broken(function_, shapes_, drawn);
+    size_t next = broken.count() ? size_t(random_.next() % broken.count()) : 0;
     SmallVector<Attribute> runs;
     for (int64_t run = 0; run < count; ++run) {
-      SmallVector<NamedAttribute> sizes;
-      // A few sizes change together where graphs still fit, and each by itself where they may not.
-      double changed = run == 0 ? 0 : run % 4 == 0 ? 1 : 0.3;
-      for (auto &[name, size] : sizes_)
-        sizes.push_back(builder.getNamedAttr(
-            name, builder.getI64IntegerAttr(random_.chance(changed) ? otherSize(size) : size)));
-      runs.push_back(builder.getDictionaryAttr(sizes));
+      std::optional<Sizes> sizes;
+      StringRef breaks;
+      if (run % 2 == 1 && broken.count()) { // each requirement in its turn
+        breaks = broken.message(next);
+        sizes = broken.find(next, random_, [&](int64_t size) { return otherSize(size); });
+        next = (next + 1) % broken.count();
+      }
+      runs.push_back(sizes ? runAttribute(builder, *sizes, breaks)
+                           : runAttribute(builder, changed(run), {}));
     }
     function_->setAttr(kSizesAttribute, builder.getArrayAttr(runs));
   }
 
 private:
+  /// A few sizes change together where graphs still fit, and each by itself where they may not.
+  Sizes changed(int64_t run) {
+    double chance = run == 0 ? 0 : run % 4 == 0 ? 1 : 0.3;
+    Sizes sizes;
+    for (auto &[name, size] : sizes_)
+      sizes[name] = random_.chance(chance) ? otherSize(size) : size;
+    return sizes;
+  }
+
+  static Attribute runAttribute(Builder &builder, const Sizes &sizes, StringRef breaks) {
+    SmallVector<NamedAttribute> run;
+    for (const auto &size : sizes)
+      run.push_back(
+          builder.getNamedAttr(size.getKey(), builder.getI64IntegerAttr(size.getValue())));
+    if (!breaks.empty())
+      run.push_back(builder.getNamedAttr(kBreaksAttribute, builder.getStringAttr(breaks)));
+    return builder.getDictionaryAttr(run);
+  }
+
   /// So that each value has memory of its own, behind which nothing may be read.
   void returnAll(Block &block) {
     SmallVector<Value> values;
@@ -91,7 +119,7 @@ private:
       std::string shared = "s" + std::to_string(size);
       std::string own = "a" + std::to_string(argument.getArgNumber()) + "_" + std::to_string(dim);
       dims.push_back(random_.chance(0.35) ? shapes_.constant(size)
-                                          : symbol(random_.chance(0.7) ? shared : own, size));
+                                          : symbol(random_.chance(shares_) ? shared : own, size));
     }
     values_[argument] = SmallVector<int64_t>(type.getShape());
     argument.setType(shapes_.tensorType(type.getElementType(), dims));
@@ -144,7 +172,7 @@ private:
   func::FuncOp function_;
   Random random_;
   graph::ShapeContext shapes_;
-  double keepsNumbers_;
+  double keepsNumbers_, shares_;
   std::map<std::string, int64_t> sizes_;
   llvm::DenseMap<Value, SmallVector<int64_t>> values_; // shapes as they were drawn
 };

@@ -4,8 +4,9 @@
 // symbols, dimensions of one size often the same one, and the types of all results are inferred
 // anew. Types that operators are given (of a reshape, a broadcast, a slice) follow the operand's
 // symbols in some places and keep their numbers in others, as exported models do. Of the runs the
-// first has the sizes that the graph was drawn at; the others have sizes from 0 to 9 and drawn ones
-// in some places, most of which the reference refuses: so must the compiled code.
+// first has the sizes that the graph was drawn at. Every other run breaks one requirement of the
+// graph's operators, each in its turn (BrokenSizes.h); the rest have sizes from 0 to 9 and drawn
+// ones in some places. What the reference refuses of them, the compiled code must refuse.
 #pragma once
 
 #include "tests/random/Evaluation.h"

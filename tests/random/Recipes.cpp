@@ -46,6 +46,8 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "all_reduce_mean",
                                      "block_values",
                                      "block_product",
+                                     "bit_pack",
+                                     "bit_conv",
                                      "unpack"};
 
 unsigned operandCount(OperationName name) {

@@ -15,6 +15,14 @@ Operation *resize(Generator &g, StringRef name) {
       {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"});
   SmallVector<NamedAttribute> attributes{g.text("mode", mode),
                                          g.text("coordinate_transformation_mode", transform)};
+  if (g.chance(0.2)) { // by scales, or to sizes, that the run tells
+    Value scales = g.fresh(f32, {g.size(4)}, "positive");
+    Value sizes = g.fresh(g.builder.getI64Type(), {g.size(4)}, "index:8");
+    bool isScaled = g.chance(0.5);
+    return g.create(name,
+                    {x, g.none(), isScaled ? scales : g.none(), isScaled ? g.none() : sizes},
+                    attributes);
+  }
   if (g.chance(0.5))
     return g.create(name,
                     {x, g.none(),
@@ -22,8 +30,13 @@ Operation *resize(Generator &g, StringRef name) {
                      g.none()},
                     attributes);
   auto channels = g.known(g.dims(x)[1]);
+  Value bounds = g.none();
+  if (mode[0] != 'c' && g.chance(0.3)) { // of a crop, which the run tells
+    bounds = g.fresh(f32, {g.size(8)}, "positive");
+    attributes[1] = g.text("coordinate_transformation_mode", "tf_crop_and_resize");
+  }
   return g.create(
-      name, {x, g.none(), g.none(), g.integers({1, *channels, g.between(1, 9), g.between(1, 9)})},
+      name, {x, bounds, g.none(), g.integers({1, *channels, g.between(1, 9), g.between(1, 9)})},
       attributes);
 }
 

@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
   context.loadAllAvailableDialects();
   for (const DrawnOperator &drawn : operatorsToDraw(&context)) {
     std::string name = drawn.name.stripDialect().str();
-    bool wanted = settings.only.empty() || settings.only == name;
+    bool wanted = settings.only.empty() ? drawn.weight > 0 : settings.only == name;
     bool parts = drawn.name.hasInterface<graph::Decomposable>();
     if (wanted && (parts || canExport(drawn.name.getStringRef())))
       exportOperator(context, name, settings);

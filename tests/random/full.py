@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares compiled code with the reference on many graphs of open sizes, a quarter of whose draws are wrong ones.
+"""Compares compiled code with the reference on many graphs of open sizes, half of whose draws break one requirement.
 
     tests/random/full.py                        # 20,000 graphs at 8 draws of sizes; an hour on two quiet cores
     tests/random/full.py --graphs 2000 --first 700001

@@ -67,7 +67,8 @@ int checkOperators(mlir::MLIRContext &context, const Settings &settings) {
   int wrong = 0;
   for (const DrawnOperator &drawn : operatorsToDraw(&context)) {
     std::string name = drawn.name.stripDialect().str();
-    if (isConvention(drawn.name) || (!settings.only.empty() && settings.only != name))
+    bool isWanted = settings.only.empty() ? drawn.weight > 0 : settings.only == name;
+    if (isConvention(drawn.name) || !isWanted)
       continue;
     int smooth = 0, failures = 0, refused = 0;
     uint64_t tries = settings.each * 8;

@@ -1,32 +1,40 @@
 #!/usr/bin/env python3
 """Leaves out each requirement of sizes that operators have, one after the other, and sees that random graphs fail without it.
 
-    tests/random/requirements.py                    # all of them; a quarter of an hour on two cores
+    tests/random/requirements.py                    # all of them; a few minutes on two cores
     tests/random/requirements.py -k "slice reads"   # those whose message holds this
+    tests/random/requirements.py --draw 8           # so many of them, which --first decides
     tests/random/requirements.py --count 2000       # graphs before a requirement counts as one that nothing finds out
+    tests/random/requirements.py --json FILE        # what was found of each
 
-Graphs are drawn until one fails: compiled code computes something where the reference refuses, or reads outside of an
-operand. They are graphs of one operator that the requirement may be of, since those of many hardly ever have a rare one.
+Graphs are drawn until one fails that doesn't with the requirement: compiled code computes something where the reference
+refuses, or reads outside of an operand, or is not compiled because nothing proves what it relies on, or the record takes
+known sizes that the reference refuses. They are graphs of one operator that the requirement may be of and what follows it,
+at sizes half of which are made to break one requirement, each in its turn (BrokenSizes.h).
 The exit status is 1 where a requirement can be left out and no graph fails.
 """
 
 import argparse
+import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+GRAPH = FOLDER.parents[1] / "compiler/graph"
 PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", FOLDER.parents[1] / "build/dev")) / "test/random-graphs"
 NOTHING_TO_DRAW = 3  # the exit status where no operator has a recipe
+MOST_OF_THEIR_OWN = 8  # graphs that fail with the requirement, too
 
-CALL = re.compile(r"\b(require(?:Equal|OneOr|Multiple|AtMost|Broadcast)?|Pair)\s*[({]")
+CALL = re.compile(r"\b(require(?:Equal|OneOr|Multiple|AtMost|Broadcast|Count)?|Pair)\s*[({]")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 LITERALS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')
 # What the messages of a call hold besides its own words.
-BEHIND = {"requireEqual": " differ", "requireOneOr": " differ", "requireMultiple": " is no multiple", "Pair": " differ"}
+BEHIND = {"requireEqual": " differ", "requireCount": " differ", "requireOneOr": " differ", "requireMultiple": " is no multiple", "Pair": " differ"}
 
 
 def arguments(text, start):
@@ -68,7 +76,7 @@ def operators_of(text, place, names):
 
 def requirements(folder):
     """The messages of all that shape functions require of sizes, as they stand in the code, so that a new one is among them, each with
-    the operators that it may be of. Of one that is put together it is the longest part; one whose words are an argument has them from
+    the operators that it may be of; none where it may be of any. Of one that is put together it is the longest part; one whose words are an argument has them from
     a Pair or requireBroadcast."""
     found, names = {}, mnemonics(folder)
     for path in sorted(folder.glob("*.cpp")):
@@ -83,13 +91,42 @@ def requirements(folder):
                 message = f"the dimensions of '{words}' and of x differ"
             elif kind == "requireOneOr" and words.startswith("the dimensions of '"):
                 continue  # requireBroadcast's own, which its callers name
-            elif words and not re.fullmatch(r"[\w ]* differ: \{a\} and \{b\}|.* is no multiple of : \{a\}", words):
-                message = words.strip(": ") + BEHIND.get(kind, "")
+            elif words and not re.fullmatch(r"[\w ]* differ: \{a\} and \{b\}| is no multiple of ", words):
+                ends = inside.rstrip().endswith(f'{words}"')  # where it is the last part, too
+                message = words.strip(": ") + (BEHIND.get(kind, "") if ends else "")
             else:
                 continue
-            of = found.setdefault(message, [])
-            of.extend(name for name in operators_of(text, call.start(), names) if name not in of)
-    return found
+            found.setdefault(message, []).append(operators_of(text, call.start(), names))
+    return {text: sorted({name for of in calls for name in of}) if all(calls) else [] for text, calls in found.items()}
+
+
+def draw(text, of, first, count, folder, unchecked):
+    """The exit status of graphs of these operators, and the seed and the words of the first that fails."""
+    command = [PROGRAM, "--open", "8", "--first", first, "--count", count, "--check-bounds", "--to-first", "--no-reduce", "--out", folder]
+    # Of any operator: each in its turn, since graphs of many are slow and have few of the one.
+    of = of or sorted(set(mnemonics(GRAPH).values()))
+    command += [*(["--unchecked", text] if unchecked else []), "--operators", ",".join(of)]
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    lines = [re.match(r"seed (\d+) ((?!not evaluated).*)", line) for line in result.stdout.splitlines()]
+    found = next((line for line in lines if line), None)
+    return result.returncode, found and int(found.group(1)), found and found.group(2)
+
+
+def leave_out(text, of, options, folder):
+    """What comes of leaving out the requirement: the seed of a graph that fails for that alone, and how it does."""
+    first, last = options.first, options.first + options.count
+    for _ in range(MOST_OF_THEIR_OWN):
+        status, seed, words = draw(text, of, first, last - first, folder, unchecked=True)
+        if status == NOTHING_TO_DRAW:
+            return {"found": f"random graphs have no {' or '.join(of)}"}
+        if seed is None:
+            break
+        if draw(text, of, seed, 1, folder, unchecked=False)[1] is None:
+            return {"seed": seed, "found": words}
+        first = seed + 1
+        if first >= last:
+            break
+    return {"found": "no graph fails"}
 
 
 def main():
@@ -98,30 +135,27 @@ def main():
     parser.add_argument("--list", action="store_true", help="only print them")
     parser.add_argument("--count", type=int, default=1000, help="graphs to draw at most for each (default: 1000)")
     parser.add_argument("--first", type=int, default=1, help="seed of the first (default: 1)")
+    parser.add_argument("--draw", type=int, metavar="N", help="only so many, drawn by the seed")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where what was found of each goes")
     options = parser.parse_args()
-    chosen = {text: of for text, of in requirements(FOLDER.parents[1] / "compiler/graph").items() if options.k in text}
+    chosen = {text: of for text, of in requirements(GRAPH).items() if options.k in text}
+    if options.draw is not None:
+        chosen = dict(random.Random(options.first).sample(sorted(chosen.items()), min(options.draw, len(chosen))))
     if options.list:
         print(*(f"{text} ({', '.join(of) or 'any operator'})" for text, of in chosen.items()), sep="\n")
         return
     if not chosen:
         sys.exit(f"no requirement's message holds {options.k!r}")
-    unnoticed, undrawn = [], 0
+    results = []
     with tempfile.TemporaryDirectory() as folder:
-        for number, (text, of) in enumerate(chosen.items(), 1):
-            command = [PROGRAM, "--open", "8", "--first", options.first, "--count", options.count, "--check-bounds", "--to-first"]
-            command += ["--no-reduce", "--unchecked", text, "--out", folder, *(["--operators", ",".join(of)] if of else [])]
-            result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-            if result.returncode == NOTHING_TO_DRAW:
-                print(f"{number}/{len(chosen)} {text}: random graphs have no {' or '.join(of)}", flush=True)
-                undrawn += 1
-                continue
-            found = [line for line in result.stdout.splitlines() if line.startswith("seed ")]
-            found = [line for line in found if " not evaluated: " not in line]
-            print(f"{number}/{len(chosen)} {text}: {found[0] if found else 'no graph fails'}", flush=True)
-            if not found:
-                unnoticed.append(text)
-    print(f"{len(chosen) - len(unnoticed) - undrawn} of {len(chosen)} are missed, {undrawn} are of operators that are not drawn")
-    sys.exit(bool(unnoticed))
+        for text, of in chosen.items():
+            results.append({"requirement": text, "operators": of, **leave_out(text, of, options, folder)})
+            print(f"{len(results)}/{len(chosen)} {text}: {results[-1].get('seed', '')} {results[-1]['found']}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    missed = sum("seed" in result for result in results)
+    print(f"{missed} of {len(results)} are missed where they are left out")
+    sys.exit(missed < len(results))
 
 
 if __name__ == "__main__":

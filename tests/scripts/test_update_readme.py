@@ -18,6 +18,10 @@ OF_TRAINING = {
     "rescaling.json": {"dense": {"epochs": 2, "sgd": {"rate": 0.3, "losses": [[1, 0.25], [1, 0.75]], "errors": [[0.5, 0.125], [0.5, 0.25]]}}},
     "recomputation.json": {"rows": [{"model": "residual", "layers": 1024, "sharing": PLAN, "segments": {"mb": 113.3, "ms": 1310.0},
                                      "recursive": {"mb": 95.2, "ms": 2000.0}, "same_bits": True}], "slopes": SLOPES},
+    "checkpoints.json": {"rows": [{"program": "lstm", "length": 10000, "all": {"mb": 0.25, "ms": 200.0, "ms_least": 100.0},
+                                   "segments": {"mb": 2.5, "ms": 250.0, "ms_least": 110.0},
+                                   "recursive": {"mb": 1.5, "ms": 300.0, "ms_least": 170.0}, "same_bits": True}],
+                         "slopes": {"lstm": {"all": 0.98, "segments": 0.5, "recursive": 0.1}}},
     "processes.json": [{"network": "mlp", "processes": 1, "zero": 0, "samples_per_second": 20000.0, "optimiser_bytes": None, "apart": 0.0, "speedup": 1.0},
                        {"network": "mlp", "processes": 2, "zero": 1, "samples_per_second": 33000.0, "optimiser_bytes": 2678912, "apart": 6e-5,
                         "speedup": 1.65}],
@@ -43,7 +47,7 @@ def training(tree):
 def copy_of_readme(tmp_path, results=()):
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs").mkdir()
-    for page in ("figures.md", "training.md", "targets.md", "trees.md"):
+    for page in ("figures.md", "training.md", "targets.md", "trees.md", "kvstore.md"):
         shutil.copy(ROOT / "docs" / page, tmp_path / "docs")
     (tmp_path / "bench/results").mkdir(parents=True)
     for name, content in results:
@@ -64,6 +68,12 @@ def test_instructions_are_those_that_were_counted(tmp_path):
     assert update(tree).returncode == 0
     page = (tree / "docs/targets.md").read_text()
     assert "| model on cortex-a76 | Tensmith | ONNX Runtime 1.32.0 | ratio |" in page and "| resnet50 | 1,075.2 | 1,422.5 | 0.76 |" in page
+
+
+def test_staleness_has_the_mean_of_its_seeds(tmp_path):
+    tree = copy_of_readme(tmp_path, [("kvstore.json", {"rows": [{"way": "rounds", "accuracies": [0.8, 0.9]}]})])
+    assert update(tree).returncode == 0
+    assert "| rounds | 85.00 (80.00 to 90.00) % |" in (tree / "docs/kvstore.md").read_text()
 
 
 # Breaks if an engine's column is there though it never ran, or one that rounds more counts for the ratio.
@@ -116,7 +126,8 @@ def test_tables_of_training_come_from_the_results(tmp_path):
     tree = copy_of_readme(tmp_path, OF_TRAINING.items())
     assert update(tree).returncode == 0
     for line in ("| sgd | 0.3 | 0.500 | 18.75 (12.50 to 25.00) % |", "| 1,024 | 1,205 | 113, 1.31 | 95, 2.00 | yes |",
-                 "| the arena grows as n to the power of | 0.98 | 0.98 | 0.98 |  |", "| 784-512-512-10 | 1 | - | 20,000 | - | - | - |",
+                 "| the arena grows as n to the power of | 0.98 | 0.98 | 0.98 |  |", "| lstm, 10,000 | 0.2 | 2.5; 1.25, 1.10 | 1.5; 1.50, 1.70 | yes |",
+                 "| lstm grows as n to the power of | 0.98 | 0.50 | 0.10 |  |", "| 784-512-512-10 | 1 | - | 20,000 | - | - | - |",
                  "| 784-512-512-10 | 2 | 1 | 33,000 | 1.65 | 2,678,912 | 6.0e-05 |", "| TreeLSTM | 10 of 10 | 3.0e-06 | 3.0e-06 | 3.0e-06 |",
                  "| TreeLSTM | sgd, 0.1 | 1.50 to 0.25 | 3e-07, 1e-07 | 3e-07, 1e-07 | 3e-07, 1e-07 |"):
         assert line in training(tree)

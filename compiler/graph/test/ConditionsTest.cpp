@@ -254,6 +254,17 @@ TEST_F(SizeFactsOf, AMultipleOfASizeIsItsPartsTogether) {
   EXPECT_EQ(facts.decide(Relation::Equal, joined, heads), true);
 }
 
+// Breaks if what a product with a quotient is says nothing of its multiples: heads of a query that
+// are a number, and an open count of those of the keys.
+TEST_F(SizeFactsOf, AProductThatIsANumber) {
+  AffineExpr heads = m * number(2).floorDiv(m);
+  EXPECT_EQ(facts.decide(Relation::Equal, number(6), heads * 3), std::nullopt);
+  facts.assume({Relation::Equal, number(2), heads, {}});
+  EXPECT_EQ(facts.decide(Relation::Equal, number(6), heads * 3), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, n * 6, n * heads * 3), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, number(9), heads * 3), std::nullopt);
+}
+
 // Breaks where a size that several broadcast to is known as a number, and its parts are forgotten.
 TEST_F(SizeFactsOf, PartsOfABroadcastThatIsANumber) {
   AffineExpr both = *shapes.broadcast(n, m);

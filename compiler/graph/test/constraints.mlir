@@ -115,3 +115,59 @@ func.func @layout_as_a_flag(%x: tensor<1x5x5x5xf32>, %w: tensor<3x5x1x1xf32>) ->
   %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x5x5x5xf32>, tensor<3x5x1x1xf32>, none) -> tensor<1x3x5x5xf32>
   return %0 : tensor<1x3x5x5xf32>
 }
+
+// -----
+
+func.func @planes_of_floats(%x: tensor<2x3xf32>) -> tensor<2x1x1xui64> {
+  // expected-error@+1 {{A1}}
+  %0 = graph.bit_pack %x {axis = 1, planes = 1, bits = 1} : (tensor<2x3xf32>) -> tensor<2x1x1xui64>
+  return %0 : tensor<2x1x1xui64>
+}
+
+// -----
+
+func.func @words_of_nine_bits(%x: tensor<2x3xui8>) -> tensor<2x1x1xui64> {
+  // expected-error@+1 {{A2}}
+  %0 = graph.bit_pack %x {axis = 1, planes = 1, bits = 1, word = 9} : (tensor<2x3xui8>) -> tensor<2x1x1xui64>
+  return %0 : tensor<2x1x1xui64>
+}
+
+// -----
+
+func.func @planes_beyond_the_rank(%x: tensor<2x3xui8>) -> tensor<2x1x1xui64> {
+  // expected-error@+1 {{A3}}
+  %0 = graph.bit_pack %x {axis = 1, planes = 3, bits = 1} : (tensor<2x3xui8>) -> tensor<2x1x1xui64>
+  return %0 : tensor<2x1x1xui64>
+}
+
+// -----
+
+func.func @words_that_differ(%x: tensor<2x1x1x1xui64>, %w: tensor<1x1x1x2x16xui64>) -> tensor<2x16xi32> {
+  // expected-error@+1 {{A4}}
+  %0 = graph.bit_conv %x, %w {channels = 64, filters = 16, strides = array<i64>, pads = array<i64>, dilations = array<i64>} : (tensor<2x1x1x1xui64>, tensor<1x1x1x2x16xui64>) -> tensor<2x16xi32>
+  return %0 : tensor<2x16xi32>
+}
+
+// -----
+
+func.func @no_stride(%x: tensor<2x9x1x1x1xui64>, %w: tensor<1x1x1x3x1x16xui64>) -> tensor<2x7x16xi32> {
+  // expected-error@+1 {{A5}}
+  %0 = graph.bit_conv %x, %w {channels = 64, filters = 16, strides = array<i64: 0>, pads = array<i64: 0, 0>, dilations = array<i64: 1>} : (tensor<2x9x1x1x1xui64>, tensor<1x1x1x3x1x16xui64>) -> tensor<2x7x16xi32>
+  return %0 : tensor<2x7x16xi32>
+}
+
+// -----
+
+func.func @window_beyond_the_image(%x: tensor<2x2x1x1x1xui64>, %w: tensor<1x1x1x3x1x16xui64>) -> tensor<2x1x16xi32> {
+  // expected-error@+1 {{A6}}
+  %0 = graph.bit_conv %x, %w {channels = 64, filters = 16, strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>} : (tensor<2x2x1x1x1xui64>, tensor<1x1x1x3x1x16xui64>) -> tensor<2x1x16xi32>
+  return %0 : tensor<2x1x16xi32>
+}
+
+// -----
+
+func.func @sums_beyond_i32(%x: tensor<2x1x8x600xui64>, %w: tensor<1x1x8x600x16xui64>) -> tensor<2x16xi32> {
+  // expected-error@+1 {{A7}}
+  %0 = graph.bit_conv %x, %w {channels = 38400, filters = 16, strides = array<i64>, pads = array<i64>, dilations = array<i64>} : (tensor<2x1x8x600xui64>, tensor<1x1x8x600x16xui64>) -> tensor<2x16xi32>
+  return %0 : tensor<2x16xi32>
+}

@@ -31,6 +31,7 @@ __all__ = ["Function", "function"]
 
 _MOST = 16
 _MOST_REFUSALS = 3
+_MOST_REFUSED_SITES = 6  # one by one; a conversion takes a while
 _local = threading.local()
 
 
@@ -49,6 +50,7 @@ class Function:
         self.__tensmith_function__ = wrapped
         self._warm_up = warm_up
         self._entries, self._relaxed, self._reasons = [], set(), []
+        self._refused, self._recursive = set(), {}  # branches, loops and functions that can't be the graph's; functions that call themselves
         self._refusals, self._raised, self._fell_back = 0, 0, False
         self._counts = dict.fromkeys(("calls", "converted", "conversions", "compilations", "failed_guards", "imperative"), 0)
         self._lock = threading.Lock()
@@ -98,8 +100,7 @@ class Function:
         self._counts["failed_guards"] += 1
         for entry, failed in wanted:
             for number in failed:
-                if entry.assumptions[number].relaxes is not None:
-                    self._relaxed.add(entry.assumptions[number].relaxes)
+                self._relaxed |= entry.assumptions[number].relaxes
         is_first, self._fell_back = not self._fell_back, True
         return is_first
 
@@ -128,16 +129,28 @@ class Function:
         return entry
 
     def _record(self, arguments, named):
+        refusals = 0
         while True:
-            recording = Recording(self._relaxed)
+            recording = Recording(self._relaxed, self._refused, self._recursive)
             interpreter = Interpreter(recording)
             recording.tape.begin()
             try:
                 result = interpreter.calls.call(self.__tensmith_function__, *self._admitted(recording, arguments, named))
-                if changed := recording.changed_numbers() - self._relaxed:
+                changed = recording.changed_numbers() - self._relaxed
+                if changed or recording.recursive != self._recursive:
                     self._relaxed |= changed
+                    self._recursive = recording.recursive
                     continue
                 run, text = Effects(recording).entry(result)
+            except (NotConvertible, Exception) as error:
+                if not (sites := recording.sites_of(error)):
+                    raise
+                self._reasons.append(_unconverted(error, sites))
+                self._refused |= sites
+                refusals += 1
+                if refusals >= _MOST_REFUSED_SITES:
+                    self._refused |= recording.converted
+                continue
             finally:
                 recording.tape.end()
                 recording.undo()
@@ -169,6 +182,14 @@ class Function:
         if len(self._entries) >= _MOST:
             lines.append(f"there are {_MOST} entries, which is the most; calls that none of them takes run imperatively")
         return "\n".join(lines)
+
+
+def _unconverted(error, sites):
+    """Why branches and loops are not the graph's."""
+    why = error.reason if isinstance(error, NotConvertible) else f"{type(error).__name__}: {error}"
+    reason = NotConvertible(f"not the graph's, but an assumption: {why}")
+    reason.line = min(site.lineno for site in sites)
+    return reason
 
 
 def function(wrapped=None, *, warm_up=1):

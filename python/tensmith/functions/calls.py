@@ -2,7 +2,6 @@
 recorded, built-in ones have rules; all else ends the conversion.
 """
 
-import builtins
 import functools
 import operator
 import types
@@ -12,10 +11,12 @@ from ..numpy import dtypes
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import indexing, sources
-from .interpreter import Frame, Interpreted, cells_of
+from .builtin_functions import check_comparable, rules_of
+from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
 from .recording import CONSTANTS, is_plain_class, is_program
-from .scalars import PURE, NotConvertible, Traced, is_number, plain
+from .recursion import Recursion, is_structure
+from .scalars import PURE, NotConvertible, Range, Traced, is_number, plain
 
 # Of the package, what is executed from its source as a program is; all else of it runs as it is.
 _EXECUTED = ("tensmith.nn", "tensmith.optim", "tensmith.numpy.random")
@@ -35,15 +36,27 @@ class Calls:
     def __init__(self, interpreter, recording):
         self.interpreter, self.recording = interpreter, recording
         self.objects = Objects(interpreter, recording)
-        self.builtins = _rules(self)
+        self.builtins = rules_of(self)
+        self.running, self.recursions = {}, {}  # of functions: what each was called with that runs now; which are being converted
 
     # ---- values
 
     def truth(self, x, kind="branch"):
+        x = self.traced_truth(x, kind)
+        return self.recording.pin(x, kind) if isinstance(x, Traced) else x
+
+    def holds(self, x):
+        """Of what makes the graph fail where it does not hold: asked for before, but in a branch or a loop of the graph."""
+        return True if self.recording.regions else self.truth(x)
+
+    def traced_truth(self, x, kind="branch"):
+        """A truth, or where it depends on tensors a number of the graph."""
         r = self.recording
         if isinstance(x, Tensor):
-            return r.pin(r.scalar_of(x, bool), kind) if r.is_active(x) else r.quietly(lambda: bool(x))
+            return r.scalar_of(x, bool) if r.is_active(x) else r.quietly(lambda: bool(x))
         if isinstance(x, Traced):
+            if x.stage:
+                return x if type(x.value) is bool else r.pure(bool, [x])
             return r.pin(Traced(bool(x.value), r.residual.let(f"bool({x.code})", x.stage), x.stage), kind)
         if isinstance(x, (list, dict)):
             return bool(r.touch(x))
@@ -52,9 +65,11 @@ class Calls:
                 raise NotConvertible(f"the truth of a {type(x).__qualname__} has no conversion")
         return bool(x)
 
-    def iterate(self, x):
+    def iterate(self, x, relaxes=None):
         if isinstance(x, (list, dict)):
-            return iter(self.recording.touch(x))
+            return iter(self.recording.touch(x, relaxes))
+        if isinstance(x, Range):
+            return iter(range(*(self.recording.pin(each, "trip count", relaxes) for each in x.bounds)))
         if isinstance(x, Traced):
             raise TypeError("a number is not iterable")
         if is_plain_class(type(x)):
@@ -66,6 +81,8 @@ class Calls:
         r = self.recording
         if isinstance(x, Traced):
             return r.pin(x)
+        if isinstance(x, Range):
+            return range(*map(r.pin, x.bounds))
         if type(x) in (list, dict):
             r.touch(x)
         if type(x) is list:
@@ -88,10 +105,10 @@ class Calls:
         """A number that is combined with a tensor: an input where it differs from call to call."""
         if not isinstance(x, Traced):
             return x
-        if x.stage:
-            raise NotConvertible("a number that was read from a tensor is combined with a tensor; leave it a tensor")
         dtype = dtypes.result_type(tensor, x.value)
         r = self.recording
+        if x.stage or r.is_of_case(x.code):
+            return _eager.cast(r.in_graph(x), dtype)
         return r.made(f"{r.residual.constant(asarray)}({x.code}, dtype={r.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
 
     def operate(self, function, *operands):
@@ -107,7 +124,7 @@ class Calls:
                 return function(*operands)
             raise NotConvertible(f"{function.__name__} of a {type(operands[0]).__qualname__} has no conversion")
         if any(isinstance(x, (list, dict, tuple)) for x in operands) and function in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
-            _check_comparable(operands)
+            check_comparable(operands)
         return function(*operands)
 
     def pure(self, function, operands):
@@ -120,7 +137,9 @@ class Calls:
 
     def in_place(self, function, x, y):
         if isinstance(x, Tensor):
-            self.native(function, [x, self.beside(y, x)], {})
+            y = self.beside(y, x)
+            self.note_elements(x)
+            self.native(function, [x, y], {})
             return x
         if type(x) is list and function is operator.iadd:
             self.recording.append(x, list(self.iterate(y)))
@@ -128,6 +147,15 @@ class Calls:
         if isinstance(x, (dict, set)):
             raise NotConvertible(f"a {type(x).__name__} is changed by an operator")
         return self.operate(_IN_PLACE[function], x, y)
+
+    def note_elements(self, x):
+        """Of a tensor that the program is about to write."""
+
+        def write(value):
+            self.note_elements(x)
+            x[...] = value
+
+        self.recording.note_elements(x, write)
 
     # ---- calls
 
@@ -160,6 +188,7 @@ class Calls:
             return self._builtin(function, arguments, named)
         if is_plain_class(type(function)):
             if is_program(function):
+                self.recording.refuse_in_regions("a program of the library runs")
                 return self.native(function, arguments, named)
             return self.call(types.MethodType(self.objects._of_class(type(function), "__call__"), function), arguments, named)
         raise NotConvertible(f"a call of a {type(function).__qualname__} has no conversion")
@@ -177,8 +206,44 @@ class Calls:
         if function.__kwdefaults__:
             named_defaults = r.touch(r.read(function, "attr", "__kwdefaults__", function.__kwdefaults__, f"{k}.__kwdefaults__", function.__name__))
         bound, world = sources.names_of(node)
-        frame = Frame(set(bound), world, None, function.__globals__, cells_of(function))
-        return self.interpreter.run(node, frame, arguments, named, defaults or (), named_defaults)
+
+        def run(arguments):
+            frame = Frame(set(bound), world, None, function.__globals__, cells_of(function))
+            return self.interpreter.run(node, frame, arguments, named, defaults or (), named_defaults)
+
+        return self._recursive(node, run, arguments, named)
+
+    def _recursive(self, node, run, arguments, named):
+        """Functions that call themselves: unrolled, or a loop of the graph where they have differed from call to call."""
+        r = self.recording
+        if (recursion := self.recursions.get(node)) and not named:
+            return recursion.call(arguments)
+        outer, place = self.running.get(node), r.recursive.get(node)
+        if named or not any(is_structure(each, r) for each in arguments):
+            return run(arguments)
+        if not outer and place is not None and node in r.relaxed and node not in r.refused and is_structure(arguments[place], r):
+            return self._recursion(node, run, arguments, place)
+        if outer and len(outer) == len(arguments):
+            differ = [i for i, (x, y) in enumerate(zip(outer, arguments)) if x is not y and is_structure(x, r)]
+            if len(differ) == 1:
+                r.recursive.setdefault(node, differ[0])
+        before, self.running[node] = r.recursing, arguments
+        if node in r.recursive and r.case is None:
+            r.recursing = node
+        try:
+            return run(arguments)
+        finally:
+            self.running[node] = outer
+            r.recursing = before
+
+    def _recursion(self, node, run, arguments, place):
+        self.recording.converted.add(node)
+        recursion = self.recursions[node] = Recursion(self, node, run, arguments, place)
+        try:
+            recursion.find(arguments[place])
+            return recursion.loop(arguments[place])
+        finally:
+            del self.recursions[node]
 
     def _defaults(self, function, code):
         """Constants are one tuple, which is rarely another."""
@@ -204,7 +269,7 @@ class Calls:
         if cls.__module__.startswith("tensmith.optim"):
             raise NotConvertible("an optimiser's program is made; it is there in the next call")
         self.recording.root(cls, cls.__name__)
-        made = object.__new__(cls)
+        made = self.recording.make(object.__new__(cls))
         if cls.__init__ is not object.__init__:
             self.call(types.MethodType(cls.__init__, made), arguments, named)
         return made
@@ -225,14 +290,22 @@ class Calls:
         is_derivative = module == "tensmith" and name in _DERIVATIVES
         if not (module.startswith(_RECORDED) or is_derivative or (module == "tensmith._eager" or type(function).__name__.startswith("nb_")) and name not in _OUTSIDE):
             raise NotConvertible(f"{module}.{name} has no conversion")
-        if name == "take_along_axis" and len(arguments) == 2 and r.is_active(arguments[1]):
+        if name == "take_along_axis" and len(arguments) == 2 and (r.is_active(arguments[0]) or r.is_active(arguments[1])):
             return indexing.take_along_axis(self, *arguments, **named)
-        if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced) and arguments[0].stage == 0:
+        if name in ("asarray", "array") and arguments and _has_traced(arguments[0]):
+            dtype = dtypes.as_dtype(named.get("dtype")) or _eager.from_list([plain(x) for x in arguments[0]], None).dtype
+            codes = "".join(f"{x.code if isinstance(x, Traced) else r.residual.constant(x)}, " for x in arguments[0])
+            value = asarray([plain(x) for x in arguments[0]], dtype=dtype)
+            return r.made(f"{r.residual.constant(asarray)}([{codes}], dtype={r.residual.constant(dtype)})", value)
+        if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced):
             dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
+            if arguments[0].stage or r.is_of_case(arguments[0].code):
+                return _eager.cast(r.in_graph(arguments[0]), dtype)
             value = asarray(arguments[0].value, dtype=dtype)
             return r.made(f"{r.residual.constant(asarray)}({arguments[0].code}, dtype={r.residual.constant(dtype)})", value)
         if getattr(function, "__module__", "") == "tensmith.derivatives":
             if name == "backward":
+                r.refuse_in_regions("`backward` is called")
                 r.gradients_used()
             function = self._with_executed(function)
         elif any(isinstance(x, Traced) for x in arguments) and getattr(function, "__module__", "") == "tensmith.numpy.elementwise":
@@ -287,6 +360,9 @@ class Calls:
         return result
 
     def _given(self, x):
+        if isinstance(x, Tensor):
+            self.recording.check_known(x)
+            return x
         x = self.plain(list(x) if hasattr(x, "__next__") else x)
         if isinstance(x, (Interpreted, _Called, Tensor, list, tuple, dict, set)) or not is_plain_class(type(x)):
             return x
@@ -301,12 +377,14 @@ class Calls:
     def _builtin(self, function, arguments, named):
         if rule := self.builtins.get(function):
             return rule(*arguments, **named)
-        owner = getattr(function, "__self__", None)
+        owner, r = getattr(function, "__self__", None), self.recording
         if function in PURE and not named and all(is_number(x) for x in arguments):
             return self.pure(function, arguments) if any(isinstance(x, Traced) for x in arguments) else function(*arguments)
         if type(owner) in (list, dict):
             return self._method(owner, function.__name__, arguments, named)
         if isinstance(owner, (str, bytes, tuple, int, float, range, set, frozenset)):
+            if isinstance(owner, set):
+                r.refuse_in_regions("a set is changed")
             return function(*[self.plain(list(x) if hasattr(x, "__next__") else x) for x in arguments], **{k: self.plain(x) for k, x in named.items()})
         if isinstance(owner, type) and function is dict.fromkeys:
             return function(*map(self.plain, arguments))
@@ -321,6 +399,8 @@ class Calls:
             r.append(owner, list(self.iterate(arguments[0])))
             return None
         r.touch(owner)
+        if name not in ("items", "values", "keys", "get", "copy", "index", "count"):
+            r.note_content(owner)
         if name in ("get", "setdefault", "pop", "insert") and arguments:
             arguments = [r.pin(arguments[0]), *arguments[1:]]
         if name == "update":
@@ -345,96 +425,7 @@ class _Called:
         return self.calls.call(self.function, list(arguments), named)
 
 
-def _check_comparable(values):
-    for x in values:
-        for each in x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]:
-            if isinstance(each, (list, tuple, dict)):
-                _check_comparable([each])
-            elif not isinstance(each, (int, float, str, bool, type(None))):
-                raise NotConvertible(f"a {type(each).__qualname__} within a list is compared")
-
-
-def _rules(calls):
-    """Built-in functions and types."""
-    r = calls.recording
-
-    def sized(x):
-        if isinstance(x, (list, dict)):
-            return len(r.touch(x))
-        if is_plain_class(type(x)):
-            return calls.call(calls.objects.attribute(x, "__len__"), [], {})
-        return len(x)
-
-    def number(kind):
-        def rule(*arguments):
-            if len(arguments) == 1 and isinstance(arguments[0], Tensor):
-                return calls._number(arguments[0], kind)
-            if len(arguments) == 1 and isinstance(arguments[0], Traced):
-                return calls.pure(kind, arguments)
-            return kind(*map(calls.plain, arguments))
-
-        return rule
-
-    def of_elements(function):
-        def rule(*arguments, **named):
-            values = list(calls.iterate(arguments[0])) if len(arguments) == 1 else list(arguments)
-            if named or not values or not all(is_number(x) for x in values):
-                raise NotConvertible(f"{function.__name__} of this has no conversion")
-            return calls.pure(function, values) if any(isinstance(x, Traced) for x in values) else function(*values) if len(values) > 1 else values[0]
-
-        return rule
-
-    def total(values, start=0):
-        for each in calls.iterate(values):
-            start = calls.operate(operator.add, start, each)
-        return start
-
-    def attribute(x, name, *default):
-        try:
-            return calls.objects.attribute(x, name)
-        except AttributeError:
-            if default:
-                return default[0]
-            raise
-
-    def has(x, name):
-        try:
-            calls.objects.attribute(x, name)
-        except AttributeError:
-            return False
-        return True
-
-    def kind_of(x):
-        return type(plain(x))
-
-    def is_instance(x, kinds):
-        return isinstance(plain(x), kinds)
-
-    def sorted_(values, **named):
-        if named.keys() - {"reverse"}:
-            raise NotConvertible("sorted by a key has no conversion")
-        values = calls.plain(list(calls.iterate(values)))
-        _check_comparable([values])
-        return sorted(values, **named)
-
-    def next_(x, *default):
-        if isinstance(x, (list, dict)) or r.is_outside(x):
-            raise NotConvertible("next of what the call has not made")
-        return next(x, *default)
-
-    return {
-        len: sized, int: number(int), float: number(float), bool: lambda x=False: calls.truth(x),
-        abs: lambda x: calls.operate(operator.abs, x) if not isinstance(x, Traced) else calls.pure(abs, [x]),
-        min: of_elements(min), max: of_elements(max), sum: total,
-        range: lambda *bounds: range(*(r.pin(x, "trip count") for x in bounds)),
-        list: lambda x=(): list(calls.iterate(x)), tuple: lambda x=(): tuple(calls.iterate(x)),
-        dict: lambda *x, **named: {**dict(*map(r.touch, x)), **named},
-        enumerate: lambda x, start=0: enumerate(calls.iterate(x), r.pin(start)),
-        zip: lambda *x, **named: zip(*map(calls.iterate, x), **named), reversed: lambda x: reversed(list(calls.iterate(x))),
-        map: lambda f, *x: iter([calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))]),
-        filter: lambda f, x: iter([each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)]),
-        any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
-        isinstance: is_instance, issubclass: issubclass, type: kind_of, getattr: attribute, hasattr: has,
-        setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
-        iter: calls.iterate, next: next_, callable: builtins.callable,
-    }  # fmt: skip
+def _has_traced(x):
+    """Of a list of numbers that are known before the graph runs, and of which some differ from call to call."""
+    return isinstance(x, (list, tuple)) and all(map(is_number, x)) and any(isinstance(each, Traced) for each in x) and not any(
+        isinstance(each, Traced) and each.stage for each in x)  # fmt: skip

@@ -5,7 +5,8 @@ import types
 from .. import _eager
 from ..numpy.dtypes import Tensor
 from ..recorded import program_of
-from .recording import CONSTANTS, IDENTITIES, MISSING, is_plain_class
+from .recording import CONSTANTS, IDENTITIES, is_plain_class
+from .regions import MISSING, UNCLEAR
 from .scalars import NotConvertible, Traced
 
 
@@ -21,7 +22,12 @@ class Effects:
         """The code that gives a value of the call's end."""
         if isinstance(x, Traced):
             return x.code
+        if x is UNCLEAR:
+            raise NotConvertible("what outlives the call depends on a branch or a loop of the graph")
+        if id(x) in self.recording.choices:
+            return self._choice(self.recording.choices[id(x)])
         if known := self.recording.known(x):
+            self.recording.is_of_case(known[1])
             return known[1]
         if isinstance(x, Tensor):
             return self._tensor(x)
@@ -54,8 +60,21 @@ class Effects:
             return f"{self.residual.constant(_instance)}({kind}, {{{parts}}})"
         raise NotConvertible(f"a {type(x).__qualname__} that the call has made outlives it")
 
+    def _choice(self, choice):
+        """A tensor of the graph, or one that was there before it was chosen."""
+        if id(choice.result) not in self._made:
+            code, others = self._tensor(choice.result), [choice.first, choice.second]
+            if choice.condition is None and any(each is not None and self.recording.known(each) for each in others):
+                raise NotConvertible("a tensor outlives the call that a loop of the graph may have left as it was")
+            if choice.condition is not None:
+                ways = [code if each is None else self.code_of(each) for each in others]
+                code = self.residual.let(f"{ways[0]} if {choice.condition.code} else {ways[1]}", 1, "n")
+            self._made[id(choice.result)] = (choice.result, code)
+        return self._made[id(choice.result)][1]
+
     def _tensor(self, x):
         recording = self.recording
+        recording.check_known(x)
         if x.requires_grad:
             raise NotConvertible("a tensor that asks for gradients is made in the call")
         history = _eager.history(x)
@@ -83,7 +102,7 @@ class Effects:
 
     def collect(self):
         recording = self.recording
-        self._written_tensors([entry for entry in recording.inputs if recording.tape.read(entry.copy) != entry.number])
+        self._written_tensors([entry for entry in recording.inputs if recording.tape.unrenewed(recording.tape.read(entry.copy)) != entry.number])
         for entry in recording.inputs:
             if entry.copy.requires_grad:
                 self._gradient(entry)
@@ -103,10 +122,14 @@ class Effects:
         others = [entry for entry in self.recording.inputs if entry not in written and id(entry) not in unread]
         if not written:
             return
-        if not _eager.apart(*(tuple(entry.tensor for entry in entries) for entries in (written, others))):
+        tensors = [tuple(entry.tensor for entry in entries) for entries in (written, others)]
+        codes = ["".join(f"{entry.code}, " for entry in entries) for entries in (written, others)]
+        for code, values in self.recording.joined:
+            tensors[1] += tuple(values)
+            codes[1] += f"*{code}, "
+        if not _eager.apart(*tensors):
             raise NotConvertible("a tensor is written whose memory is another one's, too")
-        own, read = ("(" + "".join(f"{entry.code}, " for entry in entries) + ")" for entries in (written, others))
-        self.recording.assume(f"{self.residual.constant(_eager.apart)}({own}, {read})", "constant", "tensors that are written share no memory")
+        self.recording.assume(f"{self.residual.constant(_eager.apart)}(({codes[0]}), ({codes[1]}))", "constant", "tensors that are written share no memory")
         for entry in written:
             self._do(f"{entry.code}[...] = outs[{self.recording.output(entry.copy)}]")
 

@@ -12,16 +12,22 @@ def item(calls, x, key):
     """x[key], of which one tensor of integers differs."""
     key = key if isinstance(key, tuple) else (key,)
     places = [i for i, each in enumerate(key) if isinstance(each, Tensor)]
-    if len(places) != 1 or any(each != slice(None) for i, each in enumerate(key) if i not in places) or key[places[0]].dtype not in SIGNED:
-        raise NotConvertible("tensors that differ from call to call are an index; one of integers beside full slices has a conversion")
+    rest = [slice(None) if isinstance(each, Tensor) else calls.plain(each) for each in key]
+    if len(places) != 1 or any(not isinstance(each, (int, slice)) for each in rest) or key[places[0]].dtype not in SIGNED:
+        raise NotConvertible("tensors that differ from call to call are an index; one of integers beside numbers and slices has a conversion")
     axis, indices = places[0], key[places[0]]
+    axis -= sum(isinstance(each, int) for each in rest[:axis])
+    if any(each != slice(None) for each in rest):
+        if indices.ndim:
+            raise NotConvertible("a tensor that differs from call to call is an index beside others; index one after the other")
+        x = x[tuple(rest)]
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
-    (result,) = operator("gather", [x, _present(calls.truth, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
+    (result,) = operator("gather", [x, _present(calls.holds, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
     return result
 
 
 def take_along_axis(calls, x, indices, /, *, axis=-1):
-    return along_axis(calls.truth, x, indices, axis)
+    return along_axis(calls.holds, x, indices, axis)
 
 
 def along_axis(truth, x, indices, axis):

@@ -8,19 +8,20 @@ import ast
 import builtins
 import contextlib
 import operator
-import types
 
-from ..numpy.dtypes import Tensor
 from . import sources
-from .scalars import NotConvertible, Traced, is_number
+from .control import Control, End, leaves
+from .expressions import IN_PLACE, Expressions
+from .frames import Interpreted, Rest
+from .recording import Recording
+from .regions import UNCLEAR
+from .rows import rows_of
+from .scalars import NotConvertible, Traced
 
-_BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow",
-           ast.MatMult: "matmul", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.LShift: "lshift", ast.RShift: "rshift"}  # fmt: skip
-_IN_PLACE = {kind: "i" + name.rstrip("_") for kind, name in _BINARY.items()}
-_UNARY = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
-_COMPARED = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 _MOST_STEPS = 400_000
 _DEEPEST = 60
+# Within branches and loops of the graph, of which what follows a side that leaves is executed for each side.
+_MOST_STEPS_IN_GRAPH = 10_000
 
 
 class _Return(BaseException):
@@ -36,37 +37,20 @@ class _Continue(BaseException):
     pass
 
 
-class Frame:
-    """parent: the function that this one stands in, where that is executed here as well; cells: of one that Python has made."""
-
-    def __init__(self, bound, world, parent, globals_, cells):
-        self.bound, self.world, self.parent, self.globals, self.cells = bound, world, parent, globals_, cells
-        self.names, self.yields = {}, None
-
-
-class Interpreted:
-    """A function that the recorded call has made, or one of Python's that a library is to call."""
-
-    def __init__(self, interpreter, node, frame, defaults, named_defaults, function=None):
-        self.interpreter, self.node, self.frame, self.defaults, self.named_defaults = interpreter, node, frame, defaults, named_defaults
-        self.function = function
-
-    def __call__(self, *arguments, **named):
-        return self.interpreter.calls.call(self.function or self, list(arguments), named)
-
-
-class Interpreter:
-    def __init__(self, recording):
+class Interpreter(Expressions):
+    def __init__(self, recording: Recording):
         from .calls import Calls
 
         self.recording = recording
         self.calls = Calls(self, recording)
         self.objects = self.calls.objects
-        self._steps, self._depth = 0, 0
+        self.control = Control(recording)
+        self._steps, self._depth, self._steps_in_graph = 0, 0, 0
 
     # ---- functions
 
     def run(self, node, frame, arguments, named, defaults, named_defaults):
+        self.recording.make(frame)
         self._bind(node, frame, arguments, named, defaults, named_defaults)
         if self._depth >= _DEEPEST:
             raise NotConvertible("calls are nested too deep")
@@ -78,7 +62,7 @@ class Interpreter:
             if sources.is_generator(node):
                 frame.yields = []
             try:
-                self.block(node.body, frame)
+                self.block(node.body, frame, Rest(False, []) if frame.yields is None else None)
             except _Return as result:
                 return iter(frame.yields) if frame.yields is not None else result.value
             return iter(frame.yields) if frame.yields is not None else None
@@ -143,6 +127,8 @@ class Interpreter:
         if scope is not None:
             if name not in scope.names:
                 raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+            if scope.names[name] is UNCLEAR:
+                raise NotConvertible(f"what '{name}' is depends on a branch or a loop of the graph")
             return scope.names[name]
         cell = self._cell(name, frame)
         r = self.recording
@@ -163,34 +149,50 @@ class Interpreter:
     def bind(self, name, value, frame):
         scope = self._scope(name, frame)
         if scope is not None:
+            self.recording.note_name(scope.names, name, scope)
             scope.names[name] = value
             return
         r, cell = self.recording, self._cell(name, frame)
         if cell is not None and name not in frame.world:
             r.root(cell, name)
+            self._note_outer(cell, "cell", "", name, frame)
             r.write(cell, "cell", "", lambda: setattr(cell, "cell_contents", value))
             return
         world = frame.globals
         r.root(world, "globals")
+        self._note_outer(world, "global", name, name, frame)
         r.write(world, "global", name, lambda: world.__setitem__(name, value))
+
+    def _note_outer(self, container, kind, key, name, frame):
+        """A variable that outlives the call is about to be written."""
+        self.recording.note_place(container, kind, key, lambda: self.look_up(name, frame), lambda value: self.bind(name, value, frame))
 
     # ---- statements
 
-    def block(self, statements, frame):
-        for each in statements:
-            self.statement(each, frame)
+    def block(self, statements, frame, rest=None):
+        """rest: what follows the block, where that is known."""
+        for i, each in enumerate(statements):
+            if isinstance(each, ast.If):
+                self.recording.line = each.lineno
+                self._located(each, lambda each=each, i=i: self._if(each, frame, rest and rest.before(statements[i + 1 :])))
+            else:
+                self.statement(each, frame)
 
     def statement(self, node, frame):
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        self._steps_in_graph += bool(self.recording.regions)
+        if self._steps > _MOST_STEPS or self._steps_in_graph > _MOST_STEPS_IN_GRAPH:
             raise NotConvertible("the call takes too many steps")
         self.recording.line = node.lineno
         rule = getattr(self, "_do_" + type(node).__name__, None)
         if rule is None:
             self.recording.line = node.lineno
             raise NotConvertible(f"a statement of the kind {type(node).__name__} has no conversion")
+        self._located(node, lambda: rule(node, frame))
+
+    def _located(self, node, execute):
         try:
-            rule(node, frame)
+            execute()
         except NotConvertible as refusal:
             refusal.line = refusal.line or node.lineno
             raise
@@ -222,7 +224,7 @@ class Interpreter:
             self.assign(node.target, self.value(node.value, frame), frame)
 
     def _do_AugAssign(self, node, frame):
-        target, function = node.target, getattr(operator, _IN_PLACE[type(node.op)])
+        target, function = node.target, getattr(operator, IN_PLACE[type(node.op)])
         if isinstance(target, ast.Name):
             before = self.look_up(target.id, frame)
             self.bind(target.id, self.calls.in_place(function, before, self.value(node.value, frame)), frame)
@@ -235,11 +237,59 @@ class Interpreter:
             before = self.objects.item(owner, key)
             self.objects.set_item(owner, key, self.calls.in_place(function, before, self.value(node.value, frame)))
 
-    def _do_If(self, node, frame):
-        self.block(node.body if self.calls.truth(self.value(node.test, frame)) else node.orelse, frame)
+    # ---- branches
+
+    def _if(self, node, frame, rest):
+        if not leaves(node):
+            test = self.test(node.test, frame, node)
+            if isinstance(test, Traced):
+                self.control.fork(test, [lambda: self.block(node.body, frame), lambda: self.block(node.orelse, frame)], node)
+                return
+        else:
+            test = self.test(node.test, frame, node if rest else frame.loop or node)
+            if isinstance(test, Traced):
+                self._fork_to_end(test, node, frame, rest)
+        self.block(node.body if test else node.orelse, frame, rest)
+
+    def _fork_to_end(self, test, node, frame, rest):
+        """Both sides go on to the end of the function or of the loop's body."""
+        if rest is None:
+            raise NotConvertible("a branch of the graph leaves a loop or a block that is none of the graph's")
+        end = self.control.fork(test, [lambda side=side: self._to_end(rest.before(side), frame) for side in (node.body, node.orelse)], node)
+        raise End(end) if rest.is_loop else _Return(end)
+
+    def _to_end(self, rest, frame):
+        """What the function returns, or whether the loop breaks off."""
+        try:
+            for i, statements in enumerate(rest.blocks):
+                self.block(statements, frame, Rest(rest.is_loop, rest.blocks[i + 1 :]))
+        except _Return as result:
+            if rest.is_loop:
+                raise NotConvertible("a loop of the graph returns from the function") from None
+            return result.value
+        except _Break:
+            return True
+        except _Continue:
+            return False
+        except End as end:
+            return end.breaks
+        return False if rest.is_loop else None
+
+    # ---- loops
 
     def _do_While(self, node, frame):
-        while self.calls.truth(self.value(node.test, frame), "trip count"):
+        before, frame.loop = frame.loop, node
+        try:
+            self._while(node, frame)
+        finally:
+            frame.loop = before
+
+    def _while(self, node, frame):
+        if self.recording.is_in_graph(node) and (first := self.test(node.test, frame, node)) is not False:
+            if isinstance(first, Traced) or not self.recording.regions:
+                self._while_in_graph(node, frame, first)
+                return
+        while self.test(node.test, frame, node, "trip count"):
             self._steps += 1
             try:
                 self.block(node.body, frame)
@@ -249,8 +299,39 @@ class Interpreter:
                 pass
         self.block(node.orelse, frame)
 
+    def _while_in_graph(self, node, frame, first):
+        def iterate(turn):
+            breaks = self._to_end(Rest(True, [node.body]), frame)
+            if breaks is True:
+                return False
+            return self._goes_on(breaks, lambda: self.test(node.test, frame, node), node)
+
+        self._check_no_else(node)
+        self.control.loop(node, first, iterate)
+
+    def _goes_on(self, breaks, test, node):
+        if isinstance(breaks, Traced):
+            return self.control.fork(breaks, [lambda: False, test], node)
+        return test()
+
+    def _check_no_else(self, node):
+        if node.orelse:
+            raise NotConvertible("a loop of the graph has an else")
+
     def _do_For(self, node, frame):
-        for each in self.calls.iterate(self.value(node.iter, frame)):
+        before, frame.loop = frame.loop, node
+        try:
+            values = self.value(node.iter, frame)
+            rows = rows_of(self.calls, values) if self.recording.is_in_graph(node) else None
+            if rows is not None:
+                self._for_in_graph(node, frame, *rows)
+            else:
+                self._for(node, frame, values)
+        finally:
+            frame.loop = before
+
+    def _for(self, node, frame, values):
+        for each in self.calls.iterate(values, node):
             self.assign(node.target, each, frame)
             try:
                 self.block(node.body, frame)
@@ -259,6 +340,20 @@ class Interpreter:
             except _Continue:
                 pass
         self.block(node.orelse, frame)
+
+    def _for_in_graph(self, node, frame, count, at):
+        """count: how many values there are; at: gives that of a turn."""
+
+        def iterate(turn):
+            self.assign(node.target, at(turn), frame)
+            breaks = self._to_end(Rest(True, [node.body]), frame)
+            return self.calls.pure(operator.not_, [breaks]) if isinstance(breaks, Traced) else not breaks
+
+        self._check_no_else(node)
+        self.control.loop(node, True, iterate, count)
+        for each in ast.walk(node.target):
+            if isinstance(each, ast.Name):
+                self.bind(each.id, UNCLEAR, frame)
 
     def _do_FunctionDef(self, node, frame):
         if node.decorator_list:
@@ -311,6 +406,7 @@ class Interpreter:
                 self.block(handler.body, frame)
             finally:
                 if handler.name and (scope := self._scope(handler.name, frame)):
+                    self.recording.note_name(scope.names, handler.name, scope)
                     scope.names.pop(handler.name, None)
             return
         raise error
@@ -329,6 +425,7 @@ class Interpreter:
     def _do_Delete(self, node, frame):
         for target in node.targets:
             if isinstance(target, ast.Name) and (scope := self._scope(target.id, frame)) is not None and target.id in scope.names:
+                self.recording.note_name(scope.names, target.id, scope)
                 del scope.names[target.id]
             elif isinstance(target, ast.Subscript):
                 self.objects.delete_item(self.value(target.value, frame), self.value(target.slice, frame))
@@ -366,200 +463,3 @@ class Interpreter:
             pairs = zip([*targets[:starred], targets[starred].value, *targets[starred + 1 :]], [*values[:starred], middle, *values[len(values) - behind :]])
         for target, value in pairs:
             self.assign(target, value, frame)
-
-    # ---- expressions
-
-    def value(self, node, frame):
-        rule = getattr(self, "_of_" + type(node).__name__, None)
-        if rule is None:
-            raise NotConvertible(f"an expression of the kind {type(node).__name__} has no conversion")
-        return rule(node, frame)
-
-    def _of_Constant(self, node, frame):
-        return node.value
-
-    def _of_Name(self, node, frame):
-        return self.look_up(node.id, frame)
-
-    def _of_Attribute(self, node, frame):
-        return self.objects.attribute(self.value(node.value, frame), node.attr)
-
-    def _of_Subscript(self, node, frame):
-        return self.objects.item(self.value(node.value, frame), self.value(node.slice, frame))
-
-    def _of_Slice(self, node, frame):
-        bounds = [None if each is None else self.recording.pin(self.value(each, frame)) for each in (node.lower, node.upper, node.step)]
-        return slice(*bounds)
-
-    def _of_BinOp(self, node, frame):
-        a, b = self.value(node.left, frame), self.value(node.right, frame)
-        return self.calls.operate(getattr(operator, _BINARY[type(node.op)]), a, b)
-
-    def _of_UnaryOp(self, node, frame):
-        x = self.value(node.operand, frame)
-        if isinstance(node.op, ast.Not):
-            return not self.calls.truth(x)
-        return self.calls.operate(getattr(operator, _UNARY[type(node.op)]), x)
-
-    def _of_BoolOp(self, node, frame):
-        for each in node.values[:-1]:
-            x = self.value(each, frame)
-            if self.calls.truth(x) == isinstance(node.op, ast.Or):
-                return x
-        return self.value(node.values[-1], frame)
-
-    def _of_Compare(self, node, frame):
-        left = self.value(node.left, frame)
-        for i, (op, right) in enumerate(zip(node.ops, node.comparators)):
-            right = self.value(right, frame)
-            result = self._compared(op, left, right)
-            if i == len(node.ops) - 1 or not self.calls.truth(result):
-                return result
-            left = right
-
-    def _compared(self, op, a, b):
-        if isinstance(op, (ast.Is, ast.IsNot)):
-            if is_number(a) and is_number(b) and (isinstance(a, Traced) or isinstance(b, Traced)):
-                raise NotConvertible("numbers are compared by `is`")
-            return (a is b) == isinstance(op, ast.Is)
-        if isinstance(op, (ast.In, ast.NotIn)):
-            return self.objects.contains(b, a) == isinstance(op, ast.In)
-        return self.calls.operate(getattr(operator, _COMPARED[type(op)]), a, b)
-
-    def _of_IfExp(self, node, frame):
-        return self.value(node.body if self.calls.truth(self.value(node.test, frame)) else node.orelse, frame)
-
-    def _of_NamedExpr(self, node, frame):
-        value = self.value(node.value, frame)
-        while isinstance(frame, Frame) and frame.bound == frame.world and frame.parent:
-            frame = frame.parent
-        self.bind(node.target.id, value, frame)
-        return value
-
-    def _of_Lambda(self, node, frame):
-        return self._function(node, frame)
-
-    def _elements(self, nodes, frame):
-        values = []
-        for each in nodes:
-            if isinstance(each, ast.Starred):
-                values += self.calls.iterate(self.value(each.value, frame))
-            else:
-                values.append(self.value(each, frame))
-        return values
-
-    def _of_Tuple(self, node, frame):
-        return tuple(self._elements(node.elts, frame))
-
-    def _of_List(self, node, frame):
-        return self._elements(node.elts, frame)
-
-    def _of_Set(self, node, frame):
-        return {self.recording.pin(each) for each in self._elements(node.elts, frame)}
-
-    def _of_Dict(self, node, frame):
-        result = {}
-        for key, value in zip(node.keys, node.values):
-            if key is None:
-                result.update(self.recording.touch(self.value(value, frame)))
-            else:
-                result[self.recording.pin(self.value(key, frame))] = self.value(value, frame)
-        return result
-
-    def _of_JoinedStr(self, node, frame):
-        parts = []
-        for each in node.values:
-            parts.append(each.value if isinstance(each, ast.Constant) else self._formatted(each, frame))
-        return "".join(parts)
-
-    def _formatted(self, node, frame):
-        x = self.value(node.value, frame)
-        x = self.recording.pin(x)
-        if not isinstance(x, (int, float, str, bool, type(None))):
-            raise NotConvertible(f"a {type(x).__name__} becomes text")
-        convert = {115: str, 114: repr, 97: ascii}.get(node.conversion, lambda x: x)
-        return format(convert(x), self.value(node.format_spec, frame) if node.format_spec else "")
-
-    def _of_Call(self, node, frame):
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-            return self._super(frame)
-        function = self.value(node.func, frame)
-        arguments = self._elements(node.args, frame)
-        named = {}
-        for each in node.keywords:
-            value = self.value(each.value, frame)
-            if each.arg is None:
-                named.update(self.recording.touch(value))
-            else:
-                named[each.arg] = value
-        line = self.recording.line = node.lineno
-        try:
-            return self.calls.call(function, arguments, named)
-        finally:
-            self.recording.line = line
-
-    def _super(self, frame):
-        while frame.parent is not None:
-            frame = frame.parent
-        if "__class__" not in frame.cells:
-            raise NotConvertible("`super()` outside of a class")
-        return super(frame.cells["__class__"].cell_contents, next(iter(frame.names.values())))
-
-    # ---- comprehensions
-
-    def _comprehension(self, node, frame, take):
-        inner = Frame(set(), frozenset(), frame, frame.globals, {})
-        for each in node.generators:
-            inner.bound |= {part.id for part in ast.walk(each.target) if isinstance(part, ast.Name)}
-        self._generators(node.generators, 0, frame, inner, take)
-
-    def _generators(self, generators, i, outer, inner, take):
-        if i == len(generators):
-            return take(inner)
-        each = generators[i]
-        for value in self.calls.iterate(self.value(each.iter, outer if i == 0 else inner)):
-            self._steps += 1
-            self.assign(each.target, value, inner)
-            if all(self.calls.truth(self.value(test, inner)) for test in each.ifs):
-                self._generators(generators, i + 1, outer, inner, take)
-
-    def _of_ListComp(self, node, frame):
-        result = []
-        self._comprehension(node, frame, lambda inner: result.append(self.value(node.elt, inner)))
-        return result
-
-    def _of_GeneratorExp(self, node, frame):
-        return iter(self._of_ListComp(node, frame))
-
-    def _of_SetComp(self, node, frame):
-        return {self.recording.pin(each) for each in self._of_ListComp(node, frame)}
-
-    def _of_DictComp(self, node, frame):
-        result = {}
-
-        def take(inner):
-            key = self.recording.pin(self.value(node.key, inner))
-            result[key] = self.value(node.value, inner)
-
-        self._comprehension(node, frame, take)
-        return result
-
-    def _of_Yield(self, node, frame):
-        while frame.yields is None:
-            frame = frame.parent
-        frame.yields.append(None if node.value is None else self.value(node.value, frame))
-
-    def _of_YieldFrom(self, node, frame):
-        frame.yields.extend(self.calls.iterate(self.value(node.value, frame)))
-
-
-def cells_of(function):
-    return dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-
-
-def is_python_function(x):
-    return isinstance(x, types.FunctionType)
-
-
-def is_tensor(x):
-    return isinstance(x, Tensor)

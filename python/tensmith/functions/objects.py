@@ -2,9 +2,10 @@
 
 import types
 
-from ..numpy.dtypes import Tensor
+from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
-from .recording import MISSING, is_plain_class
+from .recording import is_plain_class
+from .regions import MISSING, UNCLEAR
 from .scalars import NotConvertible, Traced
 
 _CONTAINERS = (list, dict, tuple, str, bytes, range, set, frozenset, int, float, bool, type(None), slice)
@@ -38,6 +39,8 @@ class Objects:
         return self._of_instance(x, name)
 
     def _of_tensor(self, x, name):
+        if name in ("grad", "requires_grad") and id(x) in self.recording.choices:
+            raise NotConvertible(f"{name} of a tensor that a branch or a loop of the graph has chosen is asked for")
         if name == "grad":
             self.recording.gradient_used(x, "read")
         if name in ("real", "imag", "__dict__", "strides", "is_ready"):
@@ -106,6 +109,7 @@ class Objects:
         if isinstance(x, Tensor):
             if name != "grad":
                 raise NotConvertible(f"a tensor's {name} is set")
+            r.refuse_in_regions("gradients are written")
             r.gradient_used(x, "written")
             x.grad = value
             return
@@ -113,12 +117,29 @@ class Objects:
             raise NotConvertible(f"attributes of a {type(x).__qualname__} are set")
         if isinstance(value, Traced) and _is_module(x) is False and hasattr(type(x), "__setattr__") and type(x).__setattr__ is not object.__setattr__:
             raise NotConvertible(f"{type(x).__name__} has its own way to set attributes")
+        self._note(x, name)
         r.write(x, "attr", name, lambda: setattr(x, name, value))
+
+    def _note(self, x, name):
+        def get():
+            try:
+                value = self.attribute(x, name)
+            except AttributeError:
+                return MISSING
+            return value if name in x.__dict__ or _table_with(x, name) is not None else MISSING
+
+        self.recording.note_place(x, "attr", name, get, lambda value: self._set_merged(x, name, value))
+
+    def _set_merged(self, x, name, value):
+        if value is MISSING or value is UNCLEAR:
+            raise NotConvertible(f"whether {name} is there depends on a branch or a loop of the graph")
+        self.set_attribute(x, name, value)
 
     def delete_attribute(self, x, name):
         self.attribute(x, name)
         if not is_plain_class(type(x)):
             raise NotConvertible(f"an attribute of a {type(x).__qualname__} is deleted")
+        self._note(x, name)
         self.recording.write(x, "attr", name, lambda: delattr(x, name))
 
     # ---- elements
@@ -126,8 +147,8 @@ class Objects:
     def item(self, x, key):
         r = self.recording
         if isinstance(x, Tensor):
-            if self._is_open(key):
-                return indexing.item(self.interpreter.calls, x, key)
+            if self._is_gathered(x, key):
+                return indexing.item(self.interpreter.calls, x, self._in_graph(key))
             return x[self._plain_key(key)]
         key = self._plain_key(key)
         if isinstance(x, (list, dict)):
@@ -143,11 +164,14 @@ class Objects:
         if isinstance(x, Tensor):
             if self._is_open(key):
                 raise NotConvertible("a tensor that differs from call to call is an index that is written at; use where")
-            x[self._plain_key(key)] = self.interpreter.calls.beside(value, x)
+            key, value = self._plain_key(key), self.interpreter.calls.beside(value, x)
+            self.interpreter.calls.note_elements(x)
+            x[key] = value
             return
         key = self._plain_key(key)
         if isinstance(x, (list, dict)):
-            r.touch(x)[key] = value
+            r.note_content(r.touch(x))
+            x[key] = value
         elif is_plain_class(type(x)):
             self.interpreter.calls.call(self.attribute(x, "__setitem__"), [key, value], {})
         else:
@@ -156,7 +180,8 @@ class Objects:
     def delete_item(self, x, key):
         if not isinstance(x, (list, dict)):
             raise NotConvertible(f"an element of a {type(x).__qualname__} is deleted")
-        del self.recording.touch(x)[self._plain_key(key)]
+        self.recording.note_content(self.recording.touch(x))
+        del x[self._plain_key(key)]
 
     def contains(self, x, value):
         if isinstance(x, Tensor) or isinstance(value, Tensor):
@@ -181,7 +206,20 @@ class Objects:
     def _is_open(self, key):
         """Whether an index is of elements that differ from call to call."""
         keys = key if isinstance(key, tuple) else [key]
-        return any(isinstance(each, Tensor) and self.recording.is_active(each) for each in keys)
+        return any(isinstance(each, Tensor) and self.recording.is_active(each) or isinstance(each, Traced) and each.stage == 1 and each.tensor is not None
+                   for each in keys)  # fmt: skip
+
+    def _is_gathered(self, x, key):
+        """Whether elements are taken at places that differ, or that a tensor tells, from one that differs."""
+        keys = key if isinstance(key, tuple) else [key]
+        is_by_integers = any(isinstance(each, Tensor) and each.dtype in SIGNED or isinstance(each, Traced) and type(each.value) is int for each in keys)
+        return self._is_open(key) or is_by_integers and self.recording.is_active(x)
+
+    def _in_graph(self, key):
+        """Numbers as tensors."""
+        if isinstance(key, tuple):
+            return tuple(self._in_graph(each) for each in key)
+        return self.recording.in_graph(key) if isinstance(key, Traced) and type(key.value) is int else key
 
 
 def _table_with(x, name):

@@ -8,15 +8,17 @@ Invariant: whatever the call's course depends on is an assumption of the residua
 """
 
 import collections
+import contextlib
 import types
 
 from .. import _eager
 from ..numpy import dtypes
 from ..numpy.dtypes import Tensor
+from .numbers import Numbers
+from .regions import Place, snapshot_of
 from .residual import Assumption, Residual
-from .scalars import TYPES_VARY, NotConvertible, Traced, is_number, plain
+from .scalars import NotConvertible, Traced, is_number
 
-MISSING = object()
 CONSTANTS = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...), type(NotImplemented), dtypes.DType)
 IDENTITIES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType, types.WrapperDescriptorType,
                type(_eager.copy), property, staticmethod, classmethod)  # fmt: skip
@@ -36,9 +38,11 @@ def is_plain_class(cls):
     return is_made_by_python and cls.__getattribute__ is object.__getattribute__ and not issubclass(cls, _BUILT_IN)
 
 
-class Recording:
-    def __init__(self, relaxed):
-        self.relaxed = relaxed  # paths of numbers that differ from call to call
+class Recording(Numbers):
+    def __init__(self, relaxed, refused=(), recursive=None):
+        self.relaxed = relaxed  # paths of numbers that differ from call to call, and branches, loops and functions (of the syntax tree) that do
+        self.refused = refused  # of these what can't be the graph's
+        self.recursive = dict(recursive or {})  # functions that call themselves on structures, and which argument these are
         self.residual = Residual()
         self.tape = _eager.tape(True)
         self.line = None
@@ -54,50 +58,49 @@ class Recording:
         self.gradient_uses = {}  # id of a tensor's copy -> whether its gradient was first "read" or "written"
         self.first_gradients = {}
         self._scalars_read = {}
-        self._kept = []
+        self.regions, self.closed = [], []  # branches and loops of the graph that are recorded now; tapes of those that were
+        self.converted = set()  # branches and loops that are the graph's
+        self.case, self.recursing = None, None  # of a recursion (recursion.py); the function that calls itself now
+        self.joined = []  # codes of lists of tensors whose elements were read at once, and the lists
+        self.choices = {}  # id of a tensor -> a Choice (control.py)
 
     # ---- assumptions
 
     def assume(self, condition, kind, what, relaxes=None, stage=0):
-        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes), stage)
+        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes, self.recursing), stage)
 
     def check(self, code, how, like, kind, what, relaxes=None):
-        self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes))
-
-    def pin(self, x, kind="constant"):
-        """The number, which every call must have from now on."""
-        if not isinstance(x, Traced):
-            return x
-        if x.stage == 0:
-            self.check(x.code, "equal", x.value, kind, f"a number is {x.value!r}")
-            return x.value
-        k = self.residual.constant(x.value)
-        self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", stage=x.stage)
-        return x.value
-
-    def pure(self, function, arguments):
-        """A function of numbers, of which some are traced."""
-        value = function(*map(plain, arguments))
-        stage = max(x.stage for x in arguments if isinstance(x, Traced))
-        codes = [x.code if isinstance(x, Traced) else self.residual.constant(x) for x in arguments]
-        name = self.residual.let(f"{self.residual.constant(function)}({', '.join(codes)})", stage)
-        if type(value) not in (int, float):
-            return self.pin(Traced(value, name, stage), "branch")
-        if function in TYPES_VARY:
-            self.assume(f"type({name}) is {type(value).__name__}", "type", f"a result is {type(value).__name__}", stage=stage)
-        return Traced(value, name, stage)
+        self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes, self.recursing))
 
     # ---- what is read
 
     def known(self, x):
-        found = self._known.get(id(x))
+        own = self.case.known.get(id(x)) if self.case else None
+        found = own or self._known.get(id(x))
         return found if found and found[0] is x else None
 
     def is_outside(self, x):
         return self.known(x) is not None
 
     def know(self, x, code, what):
-        self._known[id(x)] = (x, code, what)
+        known = self.case.known if self.is_of_case(code) else self._known
+        known[id(x)] = (x, code, what)
+
+    def is_of_case(self, code):
+        """Whether an expression is about an object of a recursion."""
+        scope = self.residual.scope_of(code)
+        if scope is not None and (self.case is None or scope is not self.case.scope):
+            raise NotConvertible("what is read of an object of a recursion is used outside of it")
+        return scope is not None
+
+    @contextlib.contextmanager
+    def of_case(self, case):
+        """The program works on an object of a recursion."""
+        before, self.case = self.case, case
+        try:
+            yield
+        finally:
+            self.case = before
 
     def root(self, x, what):
         """An object that all calls share."""
@@ -110,11 +113,12 @@ class Recording:
         cell = (id(container), kind, key)
         if not self.is_outside(container) or cell in self.written:
             return value
-        if cell not in self._cells:
-            self._cells[cell] = self.admit(self.residual.let(code, letter="v"), value, what, of)
-            if type(value) in (int, float):
+        cells = self.case.cells if self.is_of_case(code) else self._cells
+        if cell not in cells:
+            cells[cell] = self.admit(self.residual.let(code, letter="v"), value, what, of)
+            if type(value) in (int, float) and cells is self._cells:
                 self._scalars_read[cell] = what
-        return self._cells[cell]
+        return cells[cell]
 
     def admit(self, code, value, what, of="constant"):
         """A value that `code` gives in any call, with the assumptions of what it is."""
@@ -122,7 +126,7 @@ class Recording:
         of_type = "attribute's type" if of == "attribute" else "type"
         if isinstance(value, Tensor):
             return self._tensor(code, value, what, of_type)
-        if kind in (int, float) and what in self.relaxed:
+        if kind in (int, float) and (what in self.relaxed or self.is_of_case(code)):
             self.assume(f"type({code}) is {kind.__name__}", of_type, f"{what} is {kind.__name__}")
             return Traced(value, code, 0)
         if isinstance(value, CONSTANTS):
@@ -144,11 +148,14 @@ class Recording:
         if kind not in (list, dict, types.CellType) and not is_plain_class(kind):
             raise NotConvertible(f"{what} is a {kind.__module__}.{kind.__qualname__}, of which it isn't known what it depends on")
         self.assume(f"type({code}) is {k}", of_type, f"{what} is {kind.__name__}")
-        if known := self.known(value):
+        if known := self.case.known.get(id(value)) if self.is_of_case(code) else self.known(value):
             self.check(f"{code} is {known[1]}", "same", True, "constant", f"{what} is {known[2]}")
         else:
+            if kind in (list, dict) and self.is_of_case(code):
+                raise NotConvertible(f"{what} is a {kind.__name__} of an object of a recursion")
             self.know(value, code, what)
-            self.mutable.append(code)
+            if not self.is_of_case(code):
+                self.mutable.append(code)
         return value
 
     def _tensor(self, code, tensor, what, of_type):
@@ -171,13 +178,16 @@ class Recording:
 
     def fed(self, code, tensor, what):
         """An input of the graph: what `code` gives before each run. The program works on a copy of what the tape watches."""
-        watched = _eager.copy(tensor)
-        if tensor.requires_grad:
-            watched.requires_grad = True
-        number = self.tape.watch(watched, True)
-        copy = _eager.copy(watched)
-        if tensor.requires_grad:
-            copy.requires_grad = True
+        if self.is_of_case(code):
+            raise NotConvertible(f"{what} is a tensor of an object of a recursion")
+        with self._before_regions():
+            watched = _eager.copy(tensor)
+            if tensor.requires_grad:
+                watched.requires_grad = True
+            number = self.tape.watch(watched, True)
+            copy = _eager.copy(watched)
+            if tensor.requires_grad:
+                copy.requires_grad = True
         entry = Input(code, tensor, watched, copy, number, what)
         self.inputs.append(entry)
         self.know(copy, code, what)
@@ -187,12 +197,95 @@ class Recording:
         """A tensor that is computed before the graph runs."""
         return self.fed(self.residual.let(code, letter="r"), tensor, "a tensor of numbers").copy
 
+    @contextlib.contextmanager
+    def _before_regions(self):
+        """Whatever a branch or a loop of the graph reads of the world is there before it."""
+        tapes = list(_eager.recording()) if self.regions else []
+        for tape in reversed(tapes):
+            tape.end()
+        if tapes:
+            self.tape.begin()
+        try:
+            yield
+        finally:
+            if tapes:
+                self.tape.end()
+            for tape in tapes:
+                tape.begin()
+
     def is_active(self, x):
-        return self.tape.is_active(x) or x.requires_grad
+        return bool(self.regions) or self.tape.is_active(x) or x.requires_grad
+
+    # ---- branches and loops of the graph
+
+    def is_in_graph(self, site):
+        """Whether a branch or a loop that depends on tensors is to be the graph's. Within one, all are."""
+        wanted = bool(self.regions) or site in self.relaxed and site not in self.refused
+        if wanted and not self.regions:
+            self.converted.add(site)
+        return wanted
+
+    def sites_of(self, error):
+        """The branches and loops that were to be the graph's, to no avail: the one that it was raised in, or all of them."""
+        if site := getattr(error, "site", None):
+            return {site}
+        return self.converted
+
+    def make(self, x):
+        """An object that the program has made just now."""
+        if self.regions:
+            self.regions[-1].make(x)
+        return x
+
+    def note_name(self, names, name, frame):
+        if self.regions:
+            self.regions[-1].note_name(names, name, frame)
+
+    def note_content(self, x):
+        if self.regions:
+            self.regions[-1].note_content(x)
+
+    def note_place(self, container, kind, key, get, set_):
+        """An attribute, a closure's variable or a global that is about to be written."""
+        if not self.regions:
+            return
+        cell, was_written = (id(container), kind, key), (id(container), kind, key) in self.written
+
+        def place():
+            before = get()
+            back = snapshot_of(container, kind)
+
+            def undo():
+                back()
+                if not was_written:
+                    self.written.pop(cell, None)
+
+            return Place(lambda first=[before]: first.pop() if first else get(), set_, undo)
+
+        self.regions[-1].note(cell, container, place)
+
+    def note_elements(self, x, write):
+        """Of a tensor that is about to be written."""
+        for choice in self.choices.values():
+            others = [each for each in (choice.first, choice.second) if each is not None]
+            if x is choice.result or any(x.shares_memory(each) for each in [choice.result, *others]):
+                raise NotConvertible("a tensor is written that a branch or a loop of the graph has chosen")
+        if self.regions:
+            self.regions[-1].note_elements(x, write)
+
+    def check_known(self, x):
+        """A tensor that was computed in a region which is closed must not be used outside of it."""
+        tapes = [self.tape, *(region.tape for region in self.regions)]
+        if any(tape.is_bound(x) for tape in self.closed) and not any(tape.is_bound(x) for tape in tapes):
+            raise NotConvertible("a tensor leaves a branch or a loop of the graph in a way that can't be followed")
+
+    def refuse_in_regions(self, what):
+        if self.regions:
+            raise NotConvertible(f"{what} in a branch or a loop of the graph")
 
     # ---- lists and dicts: taken in as a whole, then worked on as they are
 
-    def touch(self, x):
+    def touch(self, x, relaxes=None):
         """A list or dict that the call has not made: its elements are read."""
         known = self.known(x)
         if known is None or id(x) in self.admitted or type(x) not in (list, dict):
@@ -202,7 +295,7 @@ class Recording:
             raise NotConvertible(f"{what} has {len(x)} elements")
         if type(x) is list:
             count = self.tails.pop(id(x), (x, len(x)))[1]
-            self.assume(f"len({code}) == {count}", "trip count", f"{what} has {count} elements")
+            self.assume(f"len({code}) == {count}", "trip count", f"{what} has {count} elements", relaxes)
             self._keep(x, x[:count])
             parts = [self.admit(self.residual.let(f"{code}[{i}]", letter="v"), x[i], f"{what}[{i}]") for i in range(count)]
             x[:count] = parts
@@ -220,7 +313,9 @@ class Recording:
 
     def append(self, x, values):
         """To a list whose elements and length may be anything."""
-        if self.known(x) and id(x) not in self.admitted and id(x) not in self.tails:
+        if self.regions:
+            self.note_content(self.touch(x))
+        elif self.known(x) and id(x) not in self.admitted and id(x) not in self.tails:
             self.tails[id(x)] = (x, len(x))
             self._keep(x, list(x))
         x.extend(values)
@@ -233,6 +328,8 @@ class Recording:
     def write(self, container, kind, key, write):
         """`write()` changes a place of an object."""
         if self.is_outside(container):
+            if self.is_of_case(self.known(container)[1]):
+                raise NotConvertible("an object of a recursion is written")
             self.written.setdefault((id(container), kind, key), (container, kind, key))
             if kind == "cell":
                 self._keep(container, container.cell_contents)
@@ -295,17 +392,13 @@ class Recording:
 
     def output(self, tensor):
         """The number of a value among the graph's outputs."""
-        number = self.tape.read(tensor)
+        return self.output_of(self.tape.read(tensor))
+
+    def output_of(self, number):
         if number not in self._output_places:
             self._output_places[number] = len(self.graph_outputs)
             self.graph_outputs.append(number)
         return self._output_places[number]
-
-    def scalar_of(self, tensor, convert):
-        """A number that the program reads from a tensor."""
-        value = convert(self.quietly(lambda: tensor.item()))
-        name = self.residual.let(f"{self.residual.constant(convert)}(outs[{self.output(tensor)}].item())", 1, "p")
-        return Traced(value, name, 1)
 
     def quietly(self, do):
         """Elements of the recorded call, which nothing is to depend on without an assumption."""

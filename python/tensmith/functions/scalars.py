@@ -2,7 +2,8 @@
 
 A Traced has the number that the recorded call has, and the code that gives it in any call. It is no number itself: whatever would take it as
 one without the recording's knowledge fails, and so can't make a constant of it. `stage`: 0: known before the graph has run; 1: read from
-what the graph gives.
+what the graph gives. Of stage 1 it may also have the tensor of no dimensions that holds it in the graph (ingraph.py): there it is computed
+with further, beside Python's own computation, and of the two what is used remains. Within a branch or a loop of the graph it has that alone.
 """
 
 import builtins
@@ -19,10 +20,20 @@ class NotConvertible(BaseException):
 
 
 class Traced:
-    __slots__ = ("code", "stage", "value")
+    """code: a name of the residual's, or a function that gives one once it is needed, or None; region: where its tensor was computed."""
 
-    def __init__(self, value, code, stage):
-        self.value, self.code, self.stage = value, code, stage
+    __slots__ = ("_code", "region", "stage", "tensor", "value")
+
+    def __init__(self, value, code, stage, tensor=None, region=None):
+        self.value, self._code, self.stage, self.tensor, self.region = value, code, stage, tensor, region
+
+    @property
+    def code(self):
+        if self._code is None:
+            raise NotConvertible("a number that is computed in a branch or a loop of the graph is used by Python")
+        if callable(self._code):
+            self._code = self._code()
+        return self._code
 
 
 # Functions of numbers alone, whose result is a number or a truth.
@@ -42,3 +53,10 @@ def is_number(x):
 
 def plain(x):
     return x.value if isinstance(x, Traced) else x
+
+
+class Range:
+    """range() of numbers that differ from call to call."""
+
+    def __init__(self, bounds):
+        self.bounds = bounds

@@ -376,7 +376,38 @@ def _program(g, step, *operands):
     return inlined(g, base64.b64decode(step.attributes["text"]).decode(), list(operands))
 
 
-# ---- loops
+# ---- control flow
+
+
+def _body(step, name):
+    return base64.b64decode(step.attributes[name]).decode()
+
+
+@lowers("branch")
+def _branch(g, step, condition, *operands):
+    """One of two texts, by a truth."""
+    g.builder.begin_if(condition.number, g.location)
+    for side in ("then", "otherwise"):
+        results = inlined(g, _body(step, side), [operands[place] for place in step.attributes[side + "_sources"]])
+        results = [g.reshape(x, shape) for x, (_, shape) in zip(results, step.types)]
+        numbers = g.builder.end([x.number for x in results])
+    return [g.value(number) for number in numbers]
+
+
+@lowers("while")
+def _while(g, step, first, trips, *operands):
+    """A text that is repeated while its first result holds, and so many times at most. It is given the iteration's number, what it carries, the
+    others.
+    """
+    count = step.attributes["carried"]
+    initial, others = operands[:count], operands[count:]
+    arguments = g.builder.begin_loop(trips and trips.number, first and first.number, [x.number for x in initial], g.location)
+    turn, condition, *carried = (g.value(number) for number in arguments)
+    given = [turn, *carried, *others]
+    goes_on, *after = inlined(g, _body(step, "body"), [given[place] for place in step.attributes["sources"]])
+    after = [g.reshape(x, before.shape) for x, before in zip(after, initial)]
+    numbers = g.builder.end([x.number for x in [goes_on if step.attributes["stops"] else condition, *after]])
+    return [g.value(number) for number in numbers]
 
 
 @lowers("loop")

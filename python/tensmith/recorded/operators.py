@@ -18,22 +18,29 @@ def operator(name, operands, types, fixed=(), flags="", **attributes):
     attributes |= {"operator": name, "fixed": list(fixed)}
     if flags:
         attributes["flags"] = flags
-    return _step("graph", attributes, operands, types)
+    return run("graph", attributes, operands, types)
 
 
-def _step(name, attributes, operands, types):
+def run(name, attributes, operands, types):
+    """The results of a step, computed by a program of it alone, and told to the tapes that record."""
     tape = _eager.tape(False)
     numbers = [-1 if x is None else tape.watch(x, True) for x in _apart(operands)]
     first = tape.add(name, attributes, numbers, types)
     text, inputs, types = tape.program(range(first, first + len(types)))
     results = program_of(text).run(inputs, types)
-    for outer in _eager.recording():
-        if any(x is not None and (outer.is_active(x) or x.requires_grad) for x in operands):
-            numbers = [-1 if x is None else outer.read(x) for x in operands]
-            first = outer.add(name, attributes, numbers, types)
-            for i, result in enumerate(results):
-                outer.bind(result, first + i)
+    tell(name, attributes, operands, results)
     return results
+
+
+def tell(name, attributes, operands, results):
+    """Tapes that depend on an operand record the step, whose results are there."""
+    types = [(x.dtype, list(x.shape)) for x in results]
+    for tape in _eager.recording():
+        if any(x is not None and (tape.is_active(x) or x.requires_grad) for x in operands):
+            numbers = [-1 if x is None else tape.read(x) for x in operands]
+            first = tape.add(name, attributes, numbers, types)
+            for i, result in enumerate(results):
+                tape.bind(result, first + i)
 
 
 def _apart(operands):
@@ -44,6 +51,11 @@ def _apart(operands):
             x = _eager.copy(x)
         seen += [x] if x is not None else []
         yield x
+
+
+def encoded(text):
+    """A program's text as an attribute of a step."""
+    return base64.b64encode(text.encode()).decode()
 
 
 def scan(body, carried, rows):
@@ -70,14 +82,14 @@ def scan(body, carried, rows):
         if before.shape != after.shape or before.dtype != after.dtype:
             raise ValueError(f"a carried tensor is {before.dtype}{before.shape} before and {after.dtype}{after.shape} after an iteration")
     text, inputs, _ = tape.program([tape.read(x) for x in [*last, *results]])
-    places, others = _sources(inputs, firsts)
-    attributes = {"body": base64.b64encode(text.encode()).decode(), "carried": len(carried), "rows": len(rows), "sources": places}
+    places, others = sources(inputs, firsts)
+    attributes = {"body": encoded(text), "carried": len(carried), "rows": len(rows), "sources": places}
     types = [(x.dtype, list(x.shape)) for x in last] + [(x.dtype, [rows[0].shape[0], *x.shape]) for x in results]
-    outputs = _step("loop", attributes, [*carried, *rows, *others], types)
+    outputs = run("loop", attributes, [*carried, *rows, *others], types)
     return outputs[: len(carried)], outputs[len(carried) :]
 
 
-def _sources(inputs, firsts):
+def sources(inputs, firsts):
     """For each input of the body the number of the operand that it is; and the operands behind the carried tensors and the rows."""
     places, others = [], []
     for each in inputs:

@@ -1,9 +1,10 @@
 // The instructions of 64-bit ARM that add up products; see Intrinsics.h.
 //
 // "Arm Architecture Reference Manual for A-profile architecture", C7: SDOT, UDOT, USDOT, BFDOT, by
-// vectors; SMMLA, UMMLA, USMMLA, BFMMLA.
+// vectors; SMMLA, UMMLA, USMMLA, BFMMLA; CNT, UADDLP.
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -54,6 +55,29 @@ Value emitBfdot(OpBuilder &builder, Location location, Value left, Value right, 
                   VectorType::get({8}, builder.getBF16Type()), right, left, sum);
 }
 
+Value emitCounts(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  Type bytes = sum.getType();
+  auto as = [&](Value bits) -> Value {
+    return builder.createOrFold<LLVM::BitcastOp>(location, bytes, bits);
+  };
+  Value both = builder.createOrFold<arith::AndIOp>(location, as(left), as(right));
+  Value counts = builder.create<LLVM::CtPopOp>(location, bytes, both);
+  return builder.create<arith::AddIOp>(location, sum, counts);
+}
+
+/// Added to other sums, LLVM makes the last of them uadalp.
+Value emitPairwiseSums(OpBuilder &builder, Location location, Value sums) {
+  for (unsigned bits = 16, lanes = 8; bits <= 64; bits *= 2, lanes /= 2) {
+    Type wide = VectorType::get({int64_t(lanes)}, builder.getIntegerType(bits));
+    sums = builder
+               .create<LLVM::CallIntrinsicOp>(location, TypeRange(wide),
+                                              builder.getStringAttr("llvm.aarch64.neon.uaddlp"),
+                                              ValueRange(sums))
+               .getResult(0);
+  }
+  return sums;
+}
+
 } // namespace
 
 llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
@@ -73,7 +97,9 @@ llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
       {"ummla", "i8mm", Number::U8, Number::U8, Number::I32, 2, 2, 8, 8, kernel::AddsToSum,
        emitMatrix<kUmmla>},
       {"bfmmla", "bf16", Number::BF16, Number::BF16, Number::F32, 2, 2, 4, 4,
-       kernel::AddsToSum | kernel::FlushesSubnormals, emitBfmmla}};
+       kernel::AddsToSum | kernel::FlushesSubnormals, emitBfmmla},
+      {"cnt", "neon", Number::U1, Number::U1, Number::U8, 1, 16, 8, 10, 0, emitCounts,
+       emitPairwiseSums}};
   return kAll;
 }
 

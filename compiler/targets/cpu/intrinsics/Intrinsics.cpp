@@ -21,8 +21,6 @@ Table<IntrinsicFamily> &intrinsicFamilies() {
 namespace cpu {
 
 llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine) {
-  constexpr int64_t kSumBits = 32;
-  int64_t sums = machine.vectorBits / kSumBits; // of a vector
   llvm::SmallVector<const kernel::Intrinsic *, 4> result;
   for (const IntrinsicFamily *family : intrinsicFamilies().rows()) {
     if (!machine.triple.starts_with(family->architecture))
@@ -31,6 +29,7 @@ llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine)
       llvm::SmallVector<llvm::StringRef> features;
       one.features.split(features, ',', -1, /*KeepEmpty=*/false);
       bool hasAll = llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
+      int64_t sums = machine.vectorBits / bitsOf(one.sum); // of a vector
       bool fits = one.lanes == 0 || sums == one.lanes * (one.has(kernel::OfTiles) ? 1 : one.rows);
       if (hasAll && fits)
         result.push_back(&one);

@@ -64,6 +64,56 @@ Value emitPmaddwd(OpBuilder &builder, Location location, Value left, Value right
   return result;
 }
 
+Value emitPopulation(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  Type words = sum.getType();
+  Value both = builder.createOrFold<arith::AndIOp>(location, as(builder, location, left, words),
+                                                   as(builder, location, right, words));
+  Value counts = builder.create<LLVM::CtPopOp>(location, words, both);
+  return builder.create<arith::AddIOp>(location, sum, counts);
+}
+
+Value splatOf(OpBuilder &builder, Location location, VectorType type, uint64_t value) {
+  APInt number(type.getElementTypeBitWidth(), value);
+  return builder.create<arith::ConstantOp>(location, DenseElementsAttr::get(type, number));
+}
+
+/// The counts of half bytes come out of a table (Mula, Kurz, Lemire, "Faster Population Counts
+/// Using AVX2 Instructions", 2018).
+Value emitLookups(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  auto bytes = cast<VectorType>(sum.getType());
+  int64_t lanes = bytes.getNumElements();
+  auto halves = VectorType::get({lanes / 2}, builder.getI16Type());
+  Value both = builder.createOrFold<arith::AndIOp>(location, as(builder, location, left, bytes),
+                                                   as(builder, location, right, bytes));
+  SmallVector<int8_t> counts;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    counts.push_back(int8_t(llvm::popcount(unsigned(lane % 16))));
+  Value table = builder.create<arith::ConstantOp>(
+      location, DenseElementsAttr::get(bytes, ArrayRef<int8_t>(counts)));
+  Value mask = splatOf(builder, location, bytes, 15);
+  Value shifted = builder.create<arith::ShRUIOp>(location, as(builder, location, both, halves),
+                                                 splatOf(builder, location, halves, 4));
+  Value low = builder.create<arith::AndIOp>(location, both, mask);
+  Value high = builder.create<arith::AndIOp>(location, as(builder, location, shifted, bytes), mask);
+  llvm::StringRef name = lanes == 64   ? "llvm.x86.avx512.pshuf.b.512"
+                         : lanes == 32 ? "llvm.x86.avx2.pshuf.b"
+                                       : "llvm.x86.ssse3.pshuf.b.128";
+  for (Value nibbles : {low, high})
+    sum = builder.create<arith::AddIOp>(location, sum,
+                                        emitCall(builder, location, name, bytes, {table, nibbles}));
+  return sum;
+}
+
+Value emitSumsOfBytes(OpBuilder &builder, Location location, Value sums) {
+  auto bytes = cast<VectorType>(sums.getType());
+  int64_t lanes = bytes.getNumElements();
+  llvm::StringRef name = lanes == 64   ? "llvm.x86.avx512.psad.bw.512"
+                         : lanes == 32 ? "llvm.x86.avx2.psad.bw"
+                                       : "llvm.x86.sse2.psad.bw";
+  return emitCall(builder, location, name, VectorType::get({lanes / 8}, builder.getI64Type()),
+                  {sums, splatOf(builder, location, bytes, 0)});
+}
+
 template <const char *name>
 Value emitTileProduct(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   emitCall(builder, location, name, {sum, left, right});
@@ -132,6 +182,14 @@ llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics() {
        kernel::AddsToSum | kernel::FlushesSubnormals, emitVdpbf16ps},
       {"vdpbf16ps", "avx2,avx512bf16,avx512vl", Number::BF16, Number::BF16, Number::F32, 1, 8, 2, 2,
        kernel::AddsToSum | kernel::FlushesSubnormals, emitVdpbf16ps},
+      {"vpopcntq", "avx512vpopcntdq", Number::U1, Number::U1, Number::I64, 1, 8, 64, 10, 0,
+       emitPopulation},
+      {"vpshufb", "avx512bw", Number::U1, Number::U1, Number::U8, 1, 64, 8, 4, 0, emitLookups,
+       emitSumsOfBytes},
+      {"vpshufb", "avx2", Number::U1, Number::U1, Number::U8, 1, 32, 8, 6, 0, emitLookups,
+       emitSumsOfBytes},
+      {"pshufb", "ssse3", Number::U1, Number::U1, Number::U8, 1, 16, 8, 6, 0, emitLookups,
+       emitSumsOfBytes},
       {"tdpbusd", "amx-tile,amx-int8,avx512bw,avx512vnni", Number::U8, Number::I8, Number::I32, 16,
        16, 64, kTileRate, kernel::AddsToSum | kernel::OfTiles, emitTileProduct<kTileBytes>},
       {"tdpbf16ps", "amx-tile,amx-bf16,avx512bw,avx512bf16", Number::BF16, Number::BF16,

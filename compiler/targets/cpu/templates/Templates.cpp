@@ -4,6 +4,7 @@
 #include "compiler/kernel/LoopKernel.h"
 #include "compiler/nest/NestTemplate.h"
 #include "compiler/targets/cpu/templates/AttentionGradient.h"
+#include "compiler/targets/cpu/templates/BitSerialKernel.h"
 #include "compiler/targets/cpu/templates/BlockProductKernel.h"
 #include "compiler/targets/cpu/templates/ChainKernel.h"
 #include "compiler/targets/cpu/templates/ConcatKernel.h"
@@ -26,9 +27,9 @@ namespace tensmith::targets::cpu {
 Table<Template> &templates() {
   static Table<Template> all("template",
                              {&kAttentionGradient, &kChain, &kContraction, &kBlockProduct,
-                              &kDepthwise, &kRows, &kConcat, &kWinograd, &kRecurrence, &kTrees,
-                              &kScatter, &kFourier, &kPack, &kTransposition, &kPatches,
-                              &nest::kNests, &kLoops},
+                              &kBitSerial, &kBitPlanes, &kDepthwise, &kRows, &kConcat, &kWinograd,
+                              &kRecurrence, &kTrees, &kScatter, &kFourier, &kPack, &kTransposition,
+                              &kPatches, &nest::kNests, &kLoops},
                              kLoops.name);
   return all;
 }

@@ -21,6 +21,7 @@ using kernel::Number;
 
 Type elementType(OpBuilder &builder, Number number) {
   switch (number) {
+  case Number::U1: // eight of them
   case Number::U8:
   case Number::I8:
     return builder.getI8Type();
@@ -30,6 +31,8 @@ Type elementType(OpBuilder &builder, Number number) {
     return builder.getBF16Type();
   case Number::I32:
     return builder.getI32Type();
+  case Number::I64:
+    return builder.getI64Type();
   case Number::F32:
     return builder.getF32Type();
   }
@@ -38,11 +41,16 @@ Type elementType(OpBuilder &builder, Number number) {
 
 /// Of one that says "as many as make a vector".
 int64_t lanesOf(const Intrinsic &intrinsic, const Cpu &machine) {
-  constexpr int64_t kSumBits = 32;
-  return intrinsic.lanes ? intrinsic.lanes : machine.vectorBits / kSumBits / intrinsic.rows;
+  return intrinsic.lanes ? intrinsic.lanes
+                         : machine.vectorBits / bitsOf(intrinsic.sum) / intrinsic.rows;
 }
 
-int64_t bytesOf(Number number) { return number == Number::U8 || number == Number::I8 ? 1 : 2; }
+int64_t bytesOf(Number number) { return std::max<int64_t>(kernel::bitsOf(number) / 8, 1); }
+
+/// Elements of an operand's row: of bits, bytes of them.
+int64_t depthOf(const Intrinsic &intrinsic) {
+  return intrinsic.left == Number::U1 ? intrinsic.depth / 8 : intrinsic.depth;
+}
 
 /// void SYMBOL(left, right, sums, meant): adds to `sums` by the instruction, to `meant` by its
 /// meaning.
@@ -59,7 +67,7 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Cpu &machine,
   bool hasRows = intrinsic.rows > 1;
   int64_t lanes = lanesOf(intrinsic, machine), ofLeft = hasRows ? intrinsic.rows : lanes;
   auto matrix = [&](int64_t count, Number number) {
-    return MemRefType::get({count, intrinsic.depth}, elementType(builder, number));
+    return MemRefType::get({count, depthOf(intrinsic)}, elementType(builder, number));
   };
   MemRefType leftType = matrix(ofLeft, intrinsic.left), rightType = matrix(lanes, intrinsic.right);
   SmallVector<int64_t> shape{lanes};
@@ -88,12 +96,37 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Cpu &machine,
   auto bits = [&](Number number) -> Type {
     return number == Number::BF16 ? Type(builder.getI16Type()) : elementType(builder, number);
   };
-  Value left = load(0, bits(intrinsic.left), ofLeft * intrinsic.depth);
-  Value right = load(1, bits(intrinsic.right), lanes * intrinsic.depth);
+  Value left = load(0, bits(intrinsic.left), ofLeft * depthOf(intrinsic));
+  Value right = load(1, bits(intrinsic.right), lanes * depthOf(intrinsic));
   Value sum = load(2, elementType(builder, intrinsic.sum), intrinsic.rows * lanes);
   Value result = intrinsic.emit(builder, location, left, right, sum);
   builder.create<LLVM::StoreOp>(location, result, entry.getArgument(2), /*alignment=*/1);
   builder.create<func::CallOp>(location, meaning, entry.getArguments().drop_front(3));
+  builder.create<func::ReturnOp>(location);
+  CodegenOptions options;
+  options.symbol = symbol;
+  return compileToObject(*module, machine, options);
+}
+
+/// void SYMBOL(sums, wide): what the instruction that widens a vector of bytes makes of it.
+Result<std::string> wideningOf(const Intrinsic &intrinsic, const Cpu &machine,
+                               const std::string &symbol) {
+  DialectRegistry registry;
+  registerCodegenDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  OpBuilder builder(&context);
+  Location location = builder.getUnknownLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
+  builder.setInsertionPointToEnd(module->getBody());
+  Type pointer = LLVM::LLVMPointerType::get(&context);
+  auto entry = builder.create<func::FuncOp>(location, "tensmith_kernel",
+                                            builder.getFunctionType({pointer, pointer}, {}));
+  builder.setInsertionPointToEnd(entry.addEntryBlock());
+  auto bytes = VectorType::get({lanesOf(intrinsic, machine)}, builder.getI8Type());
+  Value sums = builder.create<LLVM::LoadOp>(location, bytes, entry.getArgument(0), /*alignment=*/1);
+  Value wide = intrinsic.widen(builder, location, sums);
+  builder.create<LLVM::StoreOp>(location, wide, entry.getArgument(1), /*alignment=*/1);
   builder.create<func::ReturnOp>(location);
   CodegenOptions options;
   options.symbol = symbol;
@@ -118,19 +151,30 @@ static void put(void *at, int bytes, int isFloat, int value) {
   memcpy(&bits, &number, 4);
   if (isFloat && bytes == 2) bits >>= 16;
   if (!isFloat) bits = (uint32_t)value;
-  memcpy(at, &bits, (size_t)bytes);
+  memset(at, 0, (size_t)bytes);
+  memcpy(at, &bits, (size_t)(bytes < 4 ? bytes : 4));
 }
 static int check(const char *name, void (*kernel)(void *, void *, void *, void *, void *, void *),
-                 int ofLeft, int ofRight, int ofSums, int bytes, int isFloat, int low, int high, int rightLow,
+                 int ofLeft, int ofRight, int ofSums, int ofSum, int bytes, int isFloat, int low, int high, int rightLow,
                  int rightHigh) {
   for (int round = 0; round < 100; ++round) {
     uint8_t left[1024], right[1024], sums[256], meant[256];
     for (int i = 0; i < ofLeft; ++i) put(left + i * bytes, bytes, isFloat, draw(low, high));
     for (int i = 0; i < ofRight; ++i) put(right + i * bytes, bytes, isFloat, draw(rightLow, rightHigh));
-    for (int i = 0; i < ofSums; ++i) put(sums + 4 * i, 4, isFloat, draw(-1000, 1000));
+    for (int i = 0; i < ofSums; ++i) put(sums + ofSum * i, ofSum, isFloat, draw(-1000, 1000));
     memcpy(meant, sums, sizeof sums);
     kernel(left, right, sums, left, right, meant);
-    if (memcmp(sums, meant, 4 * (size_t)ofSums)) { printf("%s differs\n", name); return 1; }
+    if (memcmp(sums, meant, (size_t)(ofSum * ofSums))) { printf("%s differs\n", name); return 1; }
+  }
+  return 0;
+}
+static int checkWidening(const char *name, void (*widen)(void *, void *), int count) {
+  for (int round = 0; round < 100; ++round) {
+    uint8_t sums[64];
+    uint64_t wide[8], meant[8] = {0};
+    for (int i = 0; i < count; ++i) meant[i / 8] += sums[i] = (uint8_t)draw(0, 255);
+    widen(sums, wide);
+    if (memcmp(wide, meant, (size_t)count)) { printf("%s widens otherwise\n", name); return 1; }
   }
   return 0;
 }
@@ -140,18 +184,23 @@ static int check(const char *name, void (*kernel)(void *, void *, void *, void *
     std::string symbol = "kernel" + std::to_string(number);
     bool isFloat = one->sum == Number::F32;
     auto range = [](Number of) -> std::string {
-      return of == Number::U8    ? "0, 255"
-             : of == Number::I8  ? "-128, 127"
-             : of == Number::I16 ? "-32768, 32767"
-                                 : "-128, 127";
+      return of == Number::U8 || of == Number::U1 ? "0, 255"
+             : of == Number::I8                   ? "-128, 127"
+             : of == Number::I16                  ? "-32768, 32767"
+                                                  : "-128, 127";
     };
     int64_t lanes = lanesOf(*one, machine), ofLeft = one->rows > 1 ? one->rows : lanes;
     text += "void " + symbol + "(void *, void *, void *, void *, void *, void *);\n";
     calls += "  failed += check(\"" + one->name.str() + "\", " + symbol + ", " +
-             std::to_string(ofLeft * one->depth) + ", " + std::to_string(lanes * one->depth) +
-             ", " + std::to_string(one->rows * lanes) + ", " + std::to_string(bytesOf(one->left)) +
-             ", " + std::to_string(isFloat) + ", " + range(one->left) + ", " + range(one->right) +
-             ");\n";
+             std::to_string(ofLeft * depthOf(*one)) + ", " + std::to_string(lanes * depthOf(*one)) +
+             ", " + std::to_string(one->rows * lanes) + ", " + std::to_string(bytesOf(one->sum)) +
+             ", " + std::to_string(bytesOf(one->left)) + ", " + std::to_string(isFloat) + ", " +
+             range(one->left) + ", " + range(one->right) + ");\n";
+    if (!one->widen)
+      continue;
+    text += "void " + symbol + "_widening(void *, void *);\n";
+    calls += "  failed += checkWidening(\"" + one->name.str() + "\", " + symbol + "_widening, " +
+             std::to_string(lanes) + ");\n";
   }
   return text + "int main(void) {\n  int failed = 0;\n" + calls + "  return failed;\n}\n";
 }
@@ -174,6 +223,13 @@ void expectMeanings(const std::string &name, const std::string &compile, const s
     ASSERT_TRUE(object.ok()) << one->name.str() << ": " << object.status().message();
     std::string path = folder.path() + "/" + symbol + ".o";
     std::ofstream(path, std::ios::binary) << *object;
+    objects += " " + path;
+    if (!one->widen)
+      continue;
+    auto widening = wideningOf(*one, *machine, symbol + "_widening");
+    ASSERT_TRUE(widening.ok()) << one->name.str() << ": " << widening.status().message();
+    path = folder.path() + "/" + symbol + "_widening.o";
+    std::ofstream(path, std::ios::binary) << *widening;
     objects += " " + path;
   }
   ASSERT_FALSE(vectors.empty());
@@ -215,18 +271,19 @@ TEST(Intrinsics, MachinesHaveTheirOwn) {
     return result;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(names("x86_64:x86-64-v2"), Names());
-  EXPECT_EQ(names("x86_64:x86-64-v3"), Names({"vpmaddwd of 8"}));
-  EXPECT_EQ(names("x86_64:alderlake"), Names({"vpdpbusd of 8", "vpmaddwd of 8"}));
-  EXPECT_EQ(names("x86_64:znver4"), Names({"vpdpbusd of 16", "vpmaddwd of 16", "vdpbf16ps of 16"}));
+  EXPECT_EQ(names("x86_64:x86-64-v2"), Names({"pshufb of 16"}));
+  EXPECT_EQ(names("x86_64:x86-64-v3"), Names({"vpmaddwd of 8", "vpshufb of 32"}));
+  EXPECT_EQ(names("x86_64:alderlake"), Names({"vpdpbusd of 8", "vpmaddwd of 8", "vpshufb of 32"}));
+  EXPECT_EQ(names("x86_64:znver4"), Names({"vpdpbusd of 16", "vpmaddwd of 16", "vdpbf16ps of 16",
+                                           "vpopcntq of 8", "vpshufb of 64"}));
   EXPECT_EQ(names("x86_64:sapphirerapids"),
-            Names({"vpdpbusd of 16", "vpmaddwd of 16", "vdpbf16ps of 16", "tdpbusd of 16",
-                   "tdpbf16ps of 16"}));
-  EXPECT_EQ(names("aarch64:cortex-a53"), Names());
-  EXPECT_EQ(names("aarch64:cortex-a76"), Names({"sdot of 4", "udot of 4"}));
+            Names({"vpdpbusd of 16", "vpmaddwd of 16", "vdpbf16ps of 16", "vpopcntq of 8",
+                   "vpshufb of 64", "tdpbusd of 16", "tdpbf16ps of 16"}));
+  EXPECT_EQ(names("aarch64:cortex-a53"), Names({"cnt of 16"}));
+  EXPECT_EQ(names("aarch64:cortex-a76"), Names({"sdot of 4", "udot of 4", "cnt of 16"}));
   EXPECT_EQ(names("aarch64:neoverse-v1"),
             Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4", "usmmla of 2",
-                   "smmla of 2", "ummla of 2", "bfmmla of 2"}));
+                   "smmla of 2", "ummla of 2", "bfmmla of 2", "cnt of 16"}));
   EXPECT_EQ(names("riscv64:rv64gcv,zvl256b"), Names({"vwmacc of 0"}));
 }
 

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""JANUS's programs as they are and under `ts.function`: how long a step takes, and whether the losses are the same.
+
+    bench/janus/measure.py [--steps 200] [--scale 2] [--only LSTM,GAN] [--out bench/results/janus.json]
+
+Both ways take turns, a tenth of the steps at a time, on the same data. Figures are milliseconds a step in CPU time of the process, one thread: the least and the
+median over the tenths but the first, in which programs are converted and compiled, and the median of the ratios within them; `first_s`: what the first tenth takes.
+`apart`: by how much losses differ at most, as parts of them. Rounding grows in training, and in programs that act a rounded probability may choose another action.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+os.environ.setdefault("TENSMITH_ENGINE_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+sys.path[:0] = [str(BUILD / "python"), str(pathlib.Path(__file__).parent)]
+
+import programs_of_janus  # noqa: E402
+
+import tensmith as ts  # noqa: E402
+
+PARTS = 10
+
+
+def part(step, numbers):
+    """CPU time a step, and the losses."""
+    ts._eager.wait_for_all()
+    start = time.process_time()
+    losses = [step(number) for number in numbers]
+    ts._eager.wait_for_all()
+    return (time.process_time() - start) / len(losses), [float(loss) for loss in losses]
+
+
+def measured(name, steps, scale):
+    ways = {}
+    for way, convert in {"eager": lambda function: function, "converted": ts.function}.items():
+        ts.nn.manual_seed(3)
+        ways[way] = programs_of_janus.PROGRAMS[name](convert, scale)
+    times, losses = {way: [] for way in ways}, {way: [] for way in ways}
+    size = max(1, steps // PARTS)
+    for first in range(0, steps, size):
+        for way, (_, step) in ways.items():
+            seconds, found = part(step, range(first, min(first + size, steps)))
+            times[way].append(seconds)
+            losses[way] += found
+    apart = max(abs(a - b) / max(1e-3, abs(a)) for a, b in zip(*losses.values()))
+    result = {way: {"least_ms": min(t[1:]) * 1e3, "median_ms": statistics.median(t[1:]) * 1e3, "first_s": t[0] * size} for way, t in times.items()}
+    ratios = [a / b for a, b in zip(times["eager"][1:], times["converted"][1:])]
+    return {**result, "eager_to_converted": statistics.median(ratios), "apart": apart, "statistics": ways["converted"][0].statistics()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--scale", type=int, default=2)
+    parser.add_argument("--only", default=",".join(programs_of_janus.PROGRAMS))
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+    results = {"load_average": os.getloadavg()[0], "steps": options.steps, "scale": options.scale}
+    if options.out and options.out.exists():
+        results = {**json.loads(options.out.read_text()), **results}
+    for name in options.only.split(","):
+        results[name] = measured(name, options.steps, options.scale)
+        print(f"{name:>16}: {results[name]['eager']['median_ms']:8.2f} ms eager, {results[name]['converted']['median_ms']:8.2f} ms converted, "
+              f"{results[name]['eager_to_converted']:.2f}x, apart by {results[name]['apart']:.1e}, {results[name]['statistics']}", flush=True)  # fmt: skip
+        if options.out:
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

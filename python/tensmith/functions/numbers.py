@@ -1,0 +1,108 @@
+"""What a recorded call computes with numbers that differ from call to call: in Python's code before the graph, in the graph, and behind it.
+
+A number that was read from a tensor is both: code behind the graph, where Python uses it, and a tensor of the graph (ingraph.py), where tensors are
+combined with it, or a branch or a loop of the graph depends on it.
+"""
+
+from ..numpy.creation import asarray
+from ..numpy.dtypes import Tensor
+from . import ingraph
+from .scalars import TYPES_VARY, NotConvertible, Traced, plain
+
+
+class Numbers:
+    """Of a Recording."""
+
+    def pin(self, x, kind="constant", relaxes=None):
+        """The number, which every call must have from now on."""
+        if not isinstance(x, Traced):
+            return x
+        if x.stage == 0:
+            self.check(x.code, "equal", x.value, kind, f"a number is {x.value!r}", relaxes)
+            return x.value
+        if self.regions:
+            raise NotConvertible("what is read from a tensor decides here, within a branch or a loop of the graph")
+        k = self.residual.constant(x.value)
+        self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", relaxes, stage=x.stage)
+        return x.value
+
+    def pure(self, function, arguments):
+        """A function of numbers, of which some are traced."""
+        value = function(*map(plain, arguments))
+        if max(x.stage for x in arguments if isinstance(x, Traced)) == 0:
+            return self._computed_before(function, arguments, value)
+        tensor = ingraph.applied(self.in_graph, function, arguments) if all(self._is_in_graph(x) for x in arguments) else None
+        if self.regions:
+            if tensor is None:
+                name = getattr(function, "__name__", function)
+                raise NotConvertible(f"{name} of numbers that are read from tensors has no form in a branch or a loop of the graph")
+            return Traced(value, None, 1, tensor, self.regions[-1])
+        code = self._code_behind(function, arguments, value)
+        if not ingraph.cannot_raise(function, arguments) or tensor is None:
+            code = code()
+        traced = Traced(value, code, 1, tensor)
+        return traced if type(value) in (int, float) or type(value) is bool and tensor is not None else self.pin(traced, "branch")
+
+    def _computed_before(self, function, arguments, value):
+        name = self.residual.let(f"{self.residual.constant(function)}({', '.join(self._codes(arguments))})", 0)
+        if type(value) not in (int, float):
+            return self.pin(Traced(value, name, 0), "branch")
+        if function in TYPES_VARY:
+            self.assume(f"type({name}) is {type(value).__name__}", "type", f"a result is {type(value).__name__}")
+        return Traced(value, name, 0)
+
+    def _code_behind(self, function, arguments, value):
+        def code():
+            name = self.residual.let(f"{self.residual.constant(function)}({', '.join(self._codes(arguments))})", 1)
+            if function in TYPES_VARY:
+                self.assume(f"type({name}) is {type(value).__name__}", "type", f"a result is {type(value).__name__}", stage=1)
+            return name
+
+        return code
+
+    def _codes(self, arguments):
+        return [x.code if isinstance(x, Traced) else self.residual.constant(x) for x in arguments]
+
+    # ---- in the graph
+
+    def _is_in_graph(self, x):
+        return not isinstance(x, Traced) or x.stage == 0 or x.tensor is not None
+
+    def in_graph(self, x):
+        """The tensor of a number, by its type."""
+        if not isinstance(x, Traced):
+            return asarray(x, dtype=ingraph.DTYPES[type(x)])
+        if x.stage == 0:
+            if self.is_of_case(x.code):
+                return self.case.row(x.value, x.code)
+            if x.tensor is None:
+                dtype = ingraph.DTYPES[type(x.value)]
+                x.tensor = self.made(f"{self.residual.constant(asarray)}({x.code}, dtype={self.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
+            return x.tensor
+        if x.tensor is None or x.region is not None and x.region not in self.regions:
+            raise NotConvertible("a number that was read from a tensor is computed with in a way that the graph does not know")
+        return x.tensor
+
+    def tensor_of(self, x):
+        """Of a tensor or a number."""
+        return x if isinstance(x, Tensor) else self.in_graph(x)
+
+    def number_of(self, tensor, value):
+        """The number that a tensor of no dimensions holds; `value`: in the recorded call."""
+        if self.regions:
+            return Traced(value, None, 1, tensor, self.regions[-1])
+        return Traced(value, self._code_of_element(tensor, type(value)), 1, tensor)
+
+    def scalar_of(self, tensor, convert):
+        """A number that the program reads from a tensor."""
+        value = convert(self.quietly(lambda: tensor.item()))
+        number = ingraph.scalar(tensor, type(value)) if type(value) in ingraph.DTYPES else None
+        if self.regions:
+            return Traced(value, None, 1, number, self.regions[-1])
+        return Traced(value, self._code_of_element(tensor, convert), 1, number)
+
+    def _code_of_element(self, tensor, convert):
+        """Of the tensor as it is now."""
+        number = self.tape.read(tensor)
+        return lambda: self.residual.let(f"{self.residual.constant(convert)}(outs[{self.output_of(number)}].item())", 1, "p")
+

@@ -1,0 +1,35 @@
+"""JANUS's eleven programs (bench/janus) under `ts.function`: each step gives the loss that the program gives, and most steps are converted."""
+
+import pathlib
+import sys
+
+import pytest
+
+ts = pytest.importorskip("tensmith")
+pytest.importorskip("tensmith.numpy")
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench/janus"))
+import programs_of_janus  # noqa: E402
+
+STEPS = 4
+# Programs over data structures whose form is another one in each step: a conversion for each.
+UNROLLED = ("TreeRNN", "TreeLSTM")
+
+
+@pytest.fixture(autouse=True)
+def evaluated(monkeypatch):
+    monkeypatch.setenv("TENSMITH_EAGER_KERNELS", "off")
+
+
+def losses(name, convert):
+    ts.nn.manual_seed(3)
+    function, step = programs_of_janus.PROGRAMS[name](convert, 1)
+    return function, [float(step(number)) for number in range(STEPS)]
+
+
+@pytest.mark.parametrize("name", programs_of_janus.PROGRAMS)
+def test_a_program_of_janus(name):
+    _, expected = losses(name, lambda function: function)
+    function, found = losses(name, ts.function)
+    assert found == pytest.approx(expected, rel=1e-5), function.explain()
+    counts = function.statistics()
+    assert counts["converted"] >= (1 if name in UNROLLED else STEPS - 2), function.explain()

@@ -1,0 +1,50 @@
+// Sizes at which a graph breaks one requirement of its operators and, where they can be found, no
+// other.
+//
+// Sizes that are drawn blindly hardly ever break a rare requirement alone: of most, another one
+// stands in the way that is broken as well. Here the records themselves say what there is to break
+// (Conditions.h), so that an operator's new requirement is tried as soon as it is stated. Whether
+// breaking it is an error is not for them to say: that is the reference's.
+#pragma once
+
+#include "compiler/graph/Shape.h"
+#include "tests/random/Evaluation.h"
+
+namespace tensmith::random_graphs {
+
+class BrokenSizes {
+public:
+  /// `drawn`: sizes that fit, by the names of the function's symbols.
+  BrokenSizes(mlir::func::FuncOp function, graph::ShapeContext &shapes, const Sizes &drawn);
+
+  /// Requirements, each message counted once.
+  size_t count() const { return messages_.size(); }
+  llvm::StringRef message(size_t number) const { return messages_[number]; }
+  /// Sizes that break that one, made of the drawn ones with `other` in some places, and as few of
+  /// the others as was found; nothing where none were found.
+  std::optional<Sizes> find(size_t number, Random &random,
+                            llvm::function_ref<int64_t(int64_t)> other) const;
+
+private:
+  struct Required {
+    size_t message;
+    graph::Condition::Relation relation;
+    mlir::AffineMap sizes;             // a, b and, where there is one, what must not be 0
+    llvm::SmallVector<size_t> symbols; // of the function that it speaks of
+  };
+
+  bool isBroken(const Required &required, llvm::ArrayRef<mlir::Attribute> values) const;
+  size_t othersBroken(size_t number, llvm::ArrayRef<mlir::Attribute> values) const;
+
+  mlir::Builder builder_;
+  std::vector<std::string> names_; // of the symbols
+  std::vector<int64_t> drawn_;     // their sizes; those that only the run tells are behind them
+  std::vector<std::string> messages_;
+  std::vector<Required> required_;
+};
+
+/// Whether the operators' records refuse the function where its sizes are these; nothing where some
+/// can't be told, as those that data decide.
+std::optional<bool> isRefusedWhereKnown(mlir::func::FuncOp function, const Sizes &sizes);
+
+} // namespace tensmith::random_graphs
