@@ -27,7 +27,7 @@ public:
       : random_(random), loops_(loopsOf(schedule)), nest_(schedule.nest()) {}
 
   std::string line() {
-    switch (random_() % 17) {
+    switch (random_() % 16) {
     case 0:
     case 1:
     case 2:
@@ -57,10 +57,8 @@ public:
     case 14:
       return random_() % 4 ? "compute_at " + tensor().name + " " + loop()
                            : "inline " + tensor().name;
-    case 15:
-      return "rfactor " + statement() + " " + loop() + " -> " + fresh();
     default:
-      return "fuse_at " + statement() + " " + loop();
+      return "rfactor " + statement() + " " + loop() + " -> " + fresh();
     }
   }
 
