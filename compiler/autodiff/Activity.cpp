@@ -81,7 +81,7 @@ void Activity::followOperator(Operation *op) {
     return follow(loop);
   if (isa<graph::IfOp, program::IfOp, program::MatchOp>(op))
     return followRegions(op);
-  if (!isActive(op))
+  if (!isActive(op) || op->hasAttr(kUnchanging))
     return;
   const graph::GradientRule *rule = graph::findGradientRule(op);
   for (Value result : op->getResults())

@@ -18,6 +18,9 @@
 
 namespace tensmith::autodiff {
 
+/// Of an operator whose results are known not to depend on wanted values, though its operands do.
+inline constexpr char kUnchanging[] = "program.unchanging";
+
 class Activity {
 public:
   explicit Activity(llvm::ArrayRef<mlir::Value> wanted) {

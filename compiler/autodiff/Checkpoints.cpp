@@ -63,10 +63,36 @@ bool Checkpoints::isLoop(func::FuncOp function) {
   return any && alike;
 }
 
-program::CallOp Checkpoints::segmented(program::CallOp call) {
+/// Those that are active in some iteration of a recursion that begins with the call.
+SmallVector<bool> Checkpoints::activeArguments(func::FuncOp function, program::CallOp call,
+                                               const Activity &activity) {
+  SmallVector<bool> active;
+  for (Value input : call.getInputs())
+    active.push_back(activity.isActive(input));
+  Block &body = function.getBody().front();
+  for (bool changed = true; changed;) {
+    changed = false;
+    SmallVector<Value> wanted;
+    for (auto [argument, isActive] : llvm::zip_equal(body.getArguments(), active))
+      if (isActive)
+        wanted.push_back(argument);
+    Activity own(wanted);
+    own.endExpansion(); // of what is not expanded, anything may come
+    own.follow(body);
+    visitTailCalls(body, function, [&](program::CallOp tail) {
+      for (auto [index, input] : llvm::enumerate(tail.getInputs()))
+        if (!active[index] && own.isActive(input))
+          active[index] = changed = true;
+    });
+  }
+  return active;
+}
+
+program::CallOp Checkpoints::segmented(program::CallOp call, const Activity &activity) {
   auto callee = module_.lookupSymbol<func::FuncOp>(call.getProcedure());
   if (!callee || call.getEffectful() || !isLoop(callee))
     return {};
+  active_ = activeArguments(callee, call, activity);
   func::FuncOp segments = segmentsOf(callee);
   OpBuilder::InsertionGuard guard(code_.builder);
   code_.builder.setInsertionPoint(call);
@@ -78,8 +104,12 @@ program::CallOp Checkpoints::segmented(program::CallOp call) {
 }
 
 func::FuncOp Checkpoints::segmentsOf(func::FuncOp function) {
-  if (auto known = segmented_.find(function.getName()); known != segmented_.end())
-    return known->second;
+  std::string key = function.getName().str() + "/";
+  for (bool isActive : active_)
+    key += isActive ? '1' : '0';
+  func::FuncOp &segments = segmented_[key];
+  if (segments)
+    return segments;
   OpBuilder::InsertionGuard guard(code_.builder);
   code_.graph.location = function.getLoc();
   module_->setAttr(kCheckpointed, code_.builder.getUnitAttr());
@@ -89,7 +119,7 @@ func::FuncOp Checkpoints::segmentsOf(func::FuncOp function) {
   func::FuncOp part = makeRun(function);
   if (plan_ == Checkpointing::Recursive)
     part = makeLevel(function, part);
-  return segmented_[function.getName()] = makeSegments(function, part);
+  return segments = makeSegments(function, part);
 }
 
 func::FuncOp Checkpoints::begin(func::FuncOp function, StringRef suffix, Type result) {
@@ -112,8 +142,8 @@ func::FuncOp Checkpoints::makeRun(func::FuncOp function) {
   made_.insert(run.getName());
   Block &body = run.getBody().front();
   body.addArgument(RankedTensorType::get({}, code_.builder.getI64Type()), run.getLoc());
-  giveNext(body, function, run);
   run.setFunctionType(code_.builder.getFunctionType(body.getArgumentTypes(), Type(next_)));
+  giveNext(body, function, run);
   return run;
 }
 
@@ -219,8 +249,11 @@ Value Checkpoints::matchNext(Value value, Type type, Build done, Build next) {
 
 SmallVector<Value> Checkpoints::argumentsIn(Value value, func::FuncOp function) {
   SmallVector<Value> arguments;
-  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
+  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
     arguments.push_back(changes_.field(value, index, type, kNext));
+    if (!active_[index])
+      arguments.back().getDefiningOp()->setAttr(kUnchanging, code_.builder.getUnitAttr());
+  }
   return arguments;
 }
 
@@ -228,10 +261,8 @@ Value Checkpoints::call(func::FuncOp callee, ValueRange arguments, Value counter
                         bool isMadeAgain) {
   SmallVector<Value> inputs(arguments);
   inputs.push_back(counter);
-  // The run's own type is given to it once it is whole.
-  Type result = callee.getName().ends_with(".run") ? Type(next_) : callee.getResultTypes()[0];
-  auto made = code_.builder.create<program::CallOp>(code_.graph.location, result, inputs,
-                                                    callee.getName(), false);
+  auto made = code_.builder.create<program::CallOp>(
+      code_.graph.location, callee.getResultTypes()[0], inputs, callee.getName(), false);
   if (isMadeAgain)
     made->setAttr(kMadeAgain, code_.builder.getUnitAttr());
   return made.getResult();

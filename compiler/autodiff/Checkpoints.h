@@ -29,6 +29,7 @@
 // growing segments: Stumm and Walther, "New algorithms for optimal online checkpointing", 2010.
 #pragma once
 
+#include "compiler/autodiff/Activity.h"
 #include "compiler/autodiff/Changes.h"
 #include "compiler/autodiff/Differentiate.h"
 
@@ -54,11 +55,12 @@ public:
 
   /// The same call of a function that keeps some of its states, with one argument more, where the
   /// callee is a recursion by tail calls; else null.
-  program::CallOp segmented(program::CallOp call);
+  program::CallOp segmented(program::CallOp call, const Activity &activity);
 
 private:
   bool isLoop(mlir::func::FuncOp function);
-  /// The function to call instead, whose last argument begins with `first`.
+  llvm::SmallVector<bool> activeArguments(mlir::func::FuncOp function, program::CallOp call,
+                                          const Activity &activity);
   mlir::func::FuncOp segmentsOf(mlir::func::FuncOp function);
   mlir::func::FuncOp makeRun(mlir::func::FuncOp function);
   mlir::func::FuncOp makeLevel(mlir::func::FuncOp function, mlir::func::FuncOp run);
@@ -82,9 +84,13 @@ private:
   const graph::GradientCode &code_;
   Changes &changes_;
   Checkpointing plan_;
-  program::ObjectType next_; // of the recursion that is being cut
-  llvm::StringMap<mlir::func::FuncOp> segmented_;
-  llvm::StringSet<> made_; // by this, and cut no further
+  // Of the recursion that is being cut: the type of what a part gives, and which arguments depend
+  // on wanted values in some iteration. The others, as rows that are read one by one, get nothing,
+  // though they come out of a value that others are in.
+  program::ObjectType next_;
+  llvm::SmallVector<bool> active_;
+  llvm::StringMap<mlir::func::FuncOp> segmented_; // by function and active arguments
+  llvm::StringSet<> made_;                        // by this, and cut no further
 };
 
 } // namespace tensmith::autodiff

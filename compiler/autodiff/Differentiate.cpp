@@ -308,8 +308,11 @@ private:
           !status.ok())
         return status;
     }
-    if (module)
+    if (module) {
       changes.structures().store(module);
+      // What this derivative is by does not change it; what the next one is by may.
+      module.walk([](program::FieldOp field) { field->removeAttr(kUnchanging); });
+    }
     return {};
   }
 

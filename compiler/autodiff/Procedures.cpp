@@ -189,7 +189,7 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
                                    Activity &activity) {
   if (call->hasAttr(kMadeAgain))
     return pullAgain(call, cotangent, reverse, activity);
-  if (program::CallOp other = checkpoints_.segmented(call)) {
+  if (program::CallOp other = checkpoints_.segmented(call, activity)) {
     activity.add(other.getResult());
     call.getResult().replaceAllUsesWith(other.getResult());
     activity.retire(call);
