@@ -11,7 +11,9 @@ KNOWN = [
     (r"test_attention_4d_causal_fp16_expanded", r".*", "expects what was rounded to a half at every step", "chance"),
     (r"test_dft_inverse.*", r".*", "expects the rounding error of an FFT in f32 where the result is 0", "chance"),
     (r"opset_PRelu_[16]_test_prelu_broadcast", r".*", "slopes of these opsets are those of channels; the judge broadcasts"),
-    (r"test_attention_.*float16.*|test_squeezenet", r".*/grad/.*", "gradients that are 0, or go by which element of a pool is the largest, in another rounding", "chance"),
+    (r"test_attention_.*float16.*", r".*/grad/.*", "gradients that are 0, in another rounding", "chance"),
+    (r"test_(bvlc_alexnet|densenet121|inception_v[12]|resnet50|shufflenet|squeezenet|vgg19|zfnet512)", r".*/grad/.*",
+     "all weights are one number, so that the gradient of the last layer's input is a sum that is 0: what is left is rounding", "chance"),
     (r"opset_AveragePool_1_test_averagepool_2d_precomputed_pads", r".*", "the judge counts padding, which opset 1 does not say"),
 ]
 
