@@ -63,6 +63,12 @@ class Trained:
         losses = "".join(f", {kind} loss {loss:.4g}" for kind, loss in last.items())
         return f"<tensmith.Trained in {self.folder}: {self.step} steps{losses}>"
 
+    def _repr_html_(self) -> str | None:
+        """The curves, in a notebook."""
+        from .display import page_of
+
+        return page_of(os.path.join(self.folder, "curves.html"))
+
 
 def _plain(value):
     """What JSON has no word for: paths, and NumPy's numbers and arrays."""

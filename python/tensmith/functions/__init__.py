@@ -183,6 +183,11 @@ class Function:
             lines.append(f"there are {_MOST} entries, which is the most; calls that none of them takes run imperatively")
         return "\n".join(lines)
 
+    def _repr_html_(self):
+        from ..display import graph_of, told
+
+        return told(self.explain(), [(f"the graph of entry {i}", graph_of(entry.text)) for i, entry in enumerate(self._entries) if entry.text])
+
 
 def _unconverted(error, sites):
     """Why branches and loops are not the graph's."""

@@ -100,6 +100,12 @@ def _str(self):
     return str(self.numpy())
 
 
+def _repr_html(self):
+    from ..display import table_of
+
+    return table_of(self)
+
+
 def _format(self, how):
     return format(self.item() if self.ndim == 0 else str(self), how)
 
@@ -166,6 +172,7 @@ def attach():
     for name, method in special.items():
         setattr(Tensor, f"__{name}__", method)
     Tensor.__hash__ = None
+    Tensor._repr_html_ = _repr_html
     Tensor.to_device, Tensor.numpy, Tensor.reshape = _to_device, _numpy, _reshape_method
     Tensor.device = property(lambda self: "cpu")
     Tensor.T = property(_transpose)
