@@ -47,7 +47,7 @@ def main():
     given = parser.parse_args()
     model = network()
     if given.kind == "alone":
-        train(model, optim.Adam(model.parameters(), lr=0.01), 0, 1, given.steps)
+        train(model, optim.SGD(model.parameters(), lr=0.1, momentum=0.5), 0, 1, given.steps)
         model.save(given.out)
         return
     with ts.KVStore(given.kind) as store:
@@ -61,7 +61,7 @@ def main():
                 mark.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        trainer = store.attach(optim.Adam(model.parameters(), lr=0.01))
+        trainer = store.attach(optim.SGD(model.parameters(), lr=0.1, momentum=0.5))
         train(model, trainer, store.rank, store.workers, given.steps, die)
         store.barrier()
         if store.rank == 0:

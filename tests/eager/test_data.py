@@ -59,7 +59,7 @@ def test_damaged_files_are_refused_in_words(tmp_path):
         if draw.random() < 0.5:
             (tmp_path / "b.idx").unlink()
         try:
-            list(data.RecordFile(tmp_path / "b.rec"))
+            assert len(list(data.RecordFile(tmp_path / "b.rec"))) == len(read_plainly(bytes(damaged)))
         except ValueError as error:
             assert "b.rec" in str(error) or "b.idx" in str(error)
             refused += 1
@@ -74,6 +74,29 @@ def test_what_is_not_finished_is_no_file(tmp_path):
         file.write(b"x")
         raise KeyError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_of_another_file_is_not_taken(tmp_path):
+    for count in (3, 9):
+        with data.RecordWriter(tmp_path / "a.rec") as file:
+            for number in range(count):
+                file.write(bytes([number]) * 5)
+        if count == 3:
+            index = (tmp_path / "a.idx").read_text()
+    (tmp_path / "a.idx").write_text(index)
+    assert len(data.RecordFile(tmp_path / "a.rec")) == 9
+
+
+def test_a_refused_record_leaves_no_trace(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "_LENGTH", 4)
+    with data.RecordWriter(tmp_path / "a.rec") as file:
+        file.write(b"aa")
+        for wrong, error in ((b"too long", ValueError), (5, TypeError), ("text", TypeError)):
+            with pytest.raises(error):
+                file.write(wrong)
+        file.write(b"bb")
+    monkeypatch.undo()
+    assert list(data.RecordFile(tmp_path / "a.rec")) == [b"aa", b"bb"]
 
 
 def test_labels():
@@ -106,8 +129,24 @@ def test_parts_of_all_workers_are_the_batches_of_one(shuffle, tmp_path):
             assert (numpy.concatenate([labels for _, labels in halves]) == labels).all()
         orders.append(numpy.concatenate([labels for _, labels in batches]).tolist())
     assert (orders[0] == list(range(48))) == (shuffle is None) and (orders[0] == orders[1]) == (shuffle is None)
-    with pytest.raises(ValueError, match="no equal parts for 3 workers"):
-        data.Batches(records, 8, workers=3)
+    for workers in (0, 3):
+        with pytest.raises(ValueError, match=f"no equal parts for {workers} workers"):
+            data.Batches(records, 8, workers=workers)
+    going_on = data.Batches(records, 8, decode, shuffle=shuffle).after(4)
+    for _, (_, labels) in zip(range(5), going_on):
+        last = labels.tolist()
+    assert last == orders[1][16:24]
+
+
+def test_who_leaves_an_epoch_leaves_no_thread(tmp_path):
+    before = threading.active_count()
+    for _ in range(20):
+        for _ in data.Batches([b"x"] * 50, 2):
+            break
+    for thread in threading.enumerate():
+        if thread.name.startswith(("tensmith-prefetch", "tensmith-decode")):
+            thread.join(60)
+    assert threading.active_count() <= before
 
 
 def test_elements_are_made_ahead_and_no_further():

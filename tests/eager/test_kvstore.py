@@ -13,7 +13,7 @@ import pytest
 
 tnp = pytest.importorskip("tensmith.numpy")
 import zmq  # noqa: E402
-from tensmith.kvstore import Server, WorkerLost  # noqa: E402
+from tensmith.kvstore import Server, WorkerLost, messages  # noqa: E402
 from tensmith.kvstore.table import Table  # noqa: E402
 
 import tensmith as ts  # noqa: E402
@@ -116,6 +116,39 @@ def test_no_worker_is_further_ahead_than_it_may(seed, staleness):
         assert draw.table.rows[key].value.numpy()[0] == pytest.approx(draw.total(key, draw.steps), rel=1e-6)
 
 
+def test_a_key_whose_first_worker_is_gone_begins_with_the_next_ones_value():
+    table, told = Table(3, 0, adds), []
+    table.init("a", 2, full(3.0), lambda *answer: told.append(answer))
+    table.init("a", 1, full(2.0), lambda *answer: told.append(answer))
+    table.leave(0)
+    assert told == [(0, 0), (0, 0)] and table.rows["a"].value.numpy()[0] == 2.0
+
+
+def test_many_rounds_at_once():
+    table = Table(2, 0, adds)
+    for rank in range(2):
+        table.init("a", rank, full(0.0), lambda *answer: None)
+    for number in range(3000):
+        table.push("a", 0, number + 1, full(1.0), {})
+    table.leave(1)
+    assert table.rows["a"].rounds == 3000 and table.rows["a"].value.numpy()[0] == 3000.0
+
+
+@pytest.mark.parametrize("name, value, words", [
+    ("rounds/a", None, "there is no 'rounds/a'"), ("rounds/a", [-5, 1], "not negative"), ("rounds/a", [1, 2, 3], "should be 2 numbers"),
+    ("optimiser/a/Adam", [1, 2], "are missing"), ("optimiser/a/Adagio", [1, 0], "no optimiser 'Adagio'"), ("optimiser/b/Adam", [1, 0], "no key 'b'")])  # fmt: skip
+def test_what_is_no_state_is_refused(name, value, words):
+    table = Table(1, 0, adds)
+    table.init("a", 0, full(1.0), lambda *answer: None)
+    tensors = table.state()
+    if value is None:
+        del tensors[name]
+    else:
+        tensors[name] = tnp.asarray(value, dtype=tnp.int64)
+    with pytest.raises(ValueError, match=words):
+        Table(1, 0, adds).restore(tensors)
+
+
 def test_a_torn_step_is_repeated_from_the_values_before_it():
     table, got = Table(1, 0, adds), []
     for key in "ab":
@@ -126,7 +159,10 @@ def test_a_torn_step_is_repeated_from_the_values_before_it():
     table.push("a", 0, 1, full(7.0), {})  # is in already
     table.push("b", 0, 1, full(7.0), {})
     table.pull("a", 0, 1, lambda value, rounds: got.append((value.numpy()[0], rounds)))
-    assert got == [(1.0, 0), (1.0, 0), (6.0, 1)] and table.rows["a"].previous is None
+    assert got == [(1.0, 0), (1.0, 0), (6.0, 1)]
+    table.push("a", 0, 2, full(1.0), {})
+    with pytest.raises(ValueError, match="its value after 0 is gone"):
+        table.pull("a", 0, 0, None, at=0)
 
 
 # ---- A server and its workers as threads ----
@@ -135,15 +171,19 @@ def test_a_torn_step_is_repeated_from_the_values_before_it():
 class Running:
     def __init__(self, **settings):
         self.server = Server(**settings)
-        self.thread = threading.Thread(target=self.server.run)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
 
     def store(self, rank=0, kind="sync", **settings):
         return ts.KVStore(kind, self.server.address, rank, **settings)
 
     def stop(self):
-        self.server.left = set(range(self.server.workers))
-        self.thread.join()
+        for _ in range(600):  # one that says hello after this is no longer among those that have left
+            self.server.left = set(range(self.server.workers))
+            self.thread.join(0.1)
+            if not self.thread.is_alive():
+                break
+        assert not self.thread.is_alive()
 
 
 @pytest.fixture
@@ -169,11 +209,12 @@ def together(*works):
         except Exception as error:
             results[place] = error
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(works))]
+    threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in range(len(works))]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
+        assert not thread.is_alive()
     return results
 
 
@@ -240,6 +281,46 @@ def test_stores_that_there_are_none_of(running, monkeypatch):
         ts.KVStore("sync", "tcp://127.0.0.1:9", 0, answer_within=0.5)
 
 
+def test_an_optimiser_goes_on_from_what_was_pushed_between():
+    store = ts.KVStore()
+    x = tnp.asarray([1.0], dtype=tnp.float32)
+    x.requires_grad = True
+    trainer = store.attach(ts.optim.SGD([x], lr=1.0))
+    for expected in (0.0, 99.0):
+        x.grad = tnp.ones((1,), dtype=tnp.float32)
+        trainer.step()
+        assert x.numpy()[0] == expected
+        store.push("parameter.0", numpy.float32([100]))
+    with pytest.raises(ValueError, match="a prefix of its own"):
+        store.attach(ts.optim.SGD([x], lr=1.0))
+
+
+def test_settings_and_tensors_that_can_not_be_sent(running, monkeypatch):
+    with running().store() as store:
+        store.init("x", full(1.0))
+        store.set_optimiser("SGD", lr=numpy.float32(0.5))
+        assert store.exchange("x", full(1.0)).numpy()[0] == 0.5
+        store.set_optimiser("SGD", lr=object())
+        with pytest.raises(TypeError):
+            store.push("x", full(1.0))
+        store.set_optimiser("SGD", lr=0.5)
+        packed = messages.packed
+        with monkeypatch.context() as patch:  # as where the tensor's operation fails, which is known once its elements are asked for
+            patch.setattr(messages, "packed", lambda head, tensor=None: packed(head, tensor) if head.get("do") != "push" or tensor is None else 1 // 0)
+            store.push("x", full(1.0))
+            with pytest.raises(ZeroDivisionError):
+                store.pull("x")
+        assert store.exchange("x", full(1.0)).numpy()[0] == 0.0
+
+
+def test_no_answer_of_many_is_lost(running):
+    with running().store() as store:
+        keys = [f"key{number}" for number in range(2500)]
+        store.init(keys, [full(0.0, 500)] * len(keys))
+        found = store.exchange(keys, [full(float(number), 500) for number in range(len(keys))])
+        assert [x.numpy()[0] for x in found] == list(range(len(keys)))
+
+
 def test_a_function_decides(running):
     def halves(key, pushed, value):
         return (value + pushed) / 2.0
@@ -283,9 +364,35 @@ def test_a_silent_worker_is_told_of(running):
     silent, store = together(lambda: server.store(0), lambda: server.store(1))
     together(lambda: silent.init("x", full(0.0)), lambda: store.init("x", full(0.0)))
     silent._connection._stop()
-    store.push("x", full(1.0))
-    with pytest.raises(WorkerLost, match="worker 0 has not been heard of"):
-        store.pull("x")
+    for _ in range(2):  # whoever waits, also who does so later
+        store.push("x", full(1.0))
+        with pytest.raises(WorkerLost, match="worker 0 has not been heard of"):
+            store.pull("x")
+    store.close()
+
+
+def test_a_failure_is_no_goodbye(running):
+    server = running()
+    with pytest.raises(KeyError), server.store():
+        raise KeyError
+    assert server.server.left == set() and server.thread.is_alive()
+
+
+def test_a_barrier_waits_for_the_worker_that_is_back(running):
+    server = running(workers=2, lost_after=1.0)
+    first, store = together(lambda: server.store(0), lambda: server.store(1))
+    first._connection.request(0, {"do": "barrier"})
+    first.status()
+    first._connection.stop()
+    first = server.store(0)
+    waits = threading.Thread(target=store.barrier, daemon=True)
+    waits.start()
+    store.status()
+    assert waits.is_alive()
+    first.barrier()
+    waits.join(60)
+    assert not waits.is_alive()
+    first.close()
     store.close()
 
 
@@ -320,6 +427,25 @@ def test_a_server_goes_on_from_its_checkpoint(running, tmp_path):
     with running(checkpoint=tmp_path / "b.safetensors").store() as store:
         assert store.init("x", full(9.0)) == 6
         assert steps(store, 6) == expected
+        store.init("later", full(0.0))  # is no reason not to write
+        store.save()
+    with pytest.raises(ValueError, match=r"b\.safetensors: is that of server 0 of 1, and this is server 1 of 2"):
+        Server(checkpoint=tmp_path / "b.safetensors", part=(1, 2))
+    with pytest.raises(ValueError, match="there is no such folder"):
+        Server(checkpoint=tmp_path / "nowhere" / "c.safetensors")
+
+
+def test_a_checkpoint_that_can_not_be_written_ends_no_training(running, tmp_path):
+    (tmp_path / "folder").mkdir()
+    with running(checkpoint=tmp_path / "folder" / "a.safetensors").store() as store:
+        store.save()
+        store.init("x", full(1.0))
+        for each in (tmp_path / "folder").iterdir():
+            each.unlink()
+        (tmp_path / "folder").rmdir()
+        with pytest.raises(ValueError, match=r"a\.safetensors"):
+            store.save()
+        assert store.exchange("x", full(2.0)).numpy()[0] == 2.0
 
 
 def test_gradients_of_a_compiled_model(running, tmp_path):
@@ -389,8 +515,8 @@ def test_rounds_of_processes_are_the_steps_of_one(alone, workers, servers, tmp_p
 
 
 def test_a_worker_that_is_killed_comes_back_and_changes_nothing(tmp_path):
-    launched("-m", "tensmith.kvstore", "--workers", 2, "--servers", 2, WORKER, tmp_path / "whole", "--steps", 40)
-    told = launched("-m", "tensmith.kvstore", "--workers", 2, "--servers", 2, "--restarts", 1, "--lost-after", 3, WORKER, tmp_path / "killed",
+    launched("-m", "tensmith.kvstore", "--workers", 2, "--servers", 3, WORKER, tmp_path / "whole", "--steps", 40)
+    told = launched("-m", "tensmith.kvstore", "--workers", 2, "--servers", 3, "--restarts", 1, "--lost-after", 3, WORKER, tmp_path / "killed",
                     "--steps", 40, "--dies-at", 20)  # fmt: skip
     assert "worker 1 was ended by SIGKILL; it is started again" in told and "worker 1 has not been heard of" in told and "worker 1 is back" in told
     whole, killed = saved(tmp_path / "whole"), saved(tmp_path / "killed")
@@ -411,7 +537,7 @@ def test_workers_that_are_ahead_learn_as_well(tmp_path):
 def test_sums_of_a_machine_go_up_as_one(alone, tmp_path):
     """Four workers on two machines, each with a server of its own below the one that has the values."""
     root = Server(workers=2)
-    serving = threading.Thread(target=root.run)
+    serving = threading.Thread(target=root.run, daemon=True)
     serving.start()
     below = [subprocess.Popen([sys.executable, "-m", "tensmith.kvstore", "serve", "--workers", "2", "--above", root.address, "--rank", str(machine)],
                               stdout=subprocess.PIPE, text=True) for machine in range(2)]  # fmt: skip
@@ -423,13 +549,14 @@ def test_sums_of_a_machine_go_up_as_one(alone, tmp_path):
 
     def work(number):
         store = ts.KVStore("sync", addresses[number // 2], number % 2)
-        trainer = store.attach(ts.optim.Adam(models[number].parameters(), lr=0.01))
+        trainer = store.attach(ts.optim.SGD(models[number].parameters(), lr=0.1))
         return store, trainer
 
     stores = together(*[lambda number=number: work(number) for number in range(4)])
+    assert [(store.rank, store.workers) for store, _ in stores] == [(number, 4) for number in range(4)]
     for step in range(10):
         for number, (store, trainer) in enumerate(stores):
-            x, y = training.batch(step, number, 4)
+            x, y = training.batch(step, store.rank, store.workers)
             trainer.zero_grad()
             with ts.record():
                 loss = ts.nn.functional.mse_loss(models[number](tnp.asarray(x)), tnp.asarray(y))
@@ -441,6 +568,6 @@ def test_sums_of_a_machine_go_up_as_one(alone, tmp_path):
         each.stdout.close()
     serving.join()
     one = training.network()
-    training.train(one, ts.optim.Adam(one.parameters(), lr=0.01), 0, 1, 10)
+    training.train(one, ts.optim.SGD(one.parameters(), lr=0.1), 0, 1, 10)
     for parameter, other in zip(one.parameters(), models[0].parameters()):
         assert numpy.abs(parameter.numpy() * 1.0 - other.numpy()).max() < 1e-6

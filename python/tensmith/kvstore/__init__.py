@@ -17,6 +17,7 @@
 Needs PyPI's `pyzmq`. Sources: see table.py.
 """
 
+import json
 import os
 
 from .. import _eager
@@ -63,7 +64,7 @@ class KVStore:
     def __init__(self, kind="local", servers=None, rank=None, token=None, **settings):
         if kind not in ("local", "sync", "stale"):
             raise ValueError(f"a store is local, sync or stale, and not {kind!r}")
-        self.kind, self._counts, self._pushes = kind, {}, []
+        self.kind, self._counts, self._pushes, self._prefixes = kind, {}, [], set()
         self._optimiser = self._updater = self._scale = None
         if kind == "local":
             self._table, self._connection = Table(1, 0, self._apply), None
@@ -78,7 +79,7 @@ class KVStore:
         rank = int(os.environ.get("TENSMITH_KVSTORE_RANK", "0")) if rank is None else rank
         token = os.environ.get("TENSMITH_KVSTORE_TOKEN", "") if token is None else token
         self._connection = Connection([servers] if isinstance(servers, str) else servers, rank, token, **settings)
-        self.rank, self.workers, self.staleness = rank, self._connection.workers, self._connection.staleness
+        self.rank, self.workers, self.staleness = self._connection.number, self._connection.workers, self._connection.staleness
         if (self.staleness == 0) != (kind == "sync"):
             staleness, self.staleness = self.staleness, None
             self.close()
@@ -87,8 +88,12 @@ class KVStore:
     def __enter__(self):
         return self
 
-    def __exit__(self, *failure):
-        self.close()
+    def __exit__(self, kind, *failure):
+        """A failure is no goodbye: the others see that this worker is missing."""
+        if kind is None:
+            self.close()
+        elif self._connection:
+            self._connection.stop()
 
     # ---- what becomes of pushes ----
 
@@ -119,13 +124,13 @@ class KVStore:
             return [take() for take in [self._init(*each) for each in zip(key, value, strict=True)]]
         return self._init(key, value)()
 
-    def _init(self, key, value):
+    def _init(self, key, value, group=None):
         value = tnp.asarray(value)
         if not self._connection:
             told = []
             self._table.init(key, 0, value, lambda *answer: told.append(answer))
             return lambda: self._initialised(key, *told[0])
-        future = self._connection.request(self._connection.server_of(key), {"do": "init", "key": key}, value)
+        future = self._connection.request(self._connection.server_of(key), {"do": "init", "key": key, "group": group}, value)
         return lambda: self._initialised(key, *(future.result()[0][name] for name in ("rounds", "pushed")))
 
     def _initialised(self, key, rounds, pushed):
@@ -146,8 +151,9 @@ class KVStore:
         if isinstance(value, (list, tuple)) and value and hasattr(value[0], "__dlpack__"):
             value = _sum(value)
         value = None if value is None else tnp.asarray(value)
-        self._counts[key] = self._counts.get(key, 0) + 1
         how = {name: given for name, given in (("optimiser", self._optimiser), ("scale", self._scale)) if given is not None}
+        json.dumps(how, default=float)  # what can't be sent is refused here
+        self._counts[key] = self._counts.get(key, 0) + 1
         if not self._connection:
             self._table.push(key, 0, self._counts[key], value, how)
             return
@@ -229,7 +235,10 @@ class KVStore:
             self._connection.close()
 
     def attach(self, optimiser, prefix="parameter"):
-        """The optimiser, whose parameters and states are the store's from now on: see Attached."""
+        """The optimiser, whose parameters and states are the store's from now on: see Attached. Several optimisers have a prefix each."""
+        if prefix in self._prefixes:
+            raise ValueError(f"an optimiser is attached as '{prefix}' already; give this one a prefix of its own")
+        self._prefixes.add(prefix)
         return Attached(self, optimiser, prefix)
 
 
@@ -252,7 +261,7 @@ class Attached:
         self._name = type(optimiser).__name__
         self.keys = [f"{prefix}.{number}" for number in range(sum(len(group["params"]) for group in self.param_groups))]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
-        rounds = store.init(self.keys, parameters)
+        rounds = [take() for take in [store._init(key, parameter, prefix) for key, parameter in zip(self.keys, parameters)]]
         self.steps = min(store._counts[key] for key in self.keys)
         store._counts.update(dict.fromkeys(self.keys, self.steps))
         store.pull(self.keys, parameters, at=min(rounds) if store.staleness == 0 else None)

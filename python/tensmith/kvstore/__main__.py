@@ -43,10 +43,14 @@ def serve(arguments):
     parser.add_argument("--checkpoint", metavar="FILE", help="begun with where it exists, and written")
     parser.add_argument("--above", metavar="ADDRESSES", help="servers to which this one pushes the sums of its workers")
     parser.add_argument("--rank", type=int, default=0, help="its number among those that push to them")
+    parser.add_argument("--part", default="0/1", metavar="NUMBER/COUNT", help="of several servers: which one this is, as its checkpoint says")
     given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     above = Connection(given.above.split(","), given.rank, given.token) if given.above else None
-    server = Server(given.address, given.workers, staleness(given.stale), lost_after=given.lost_after, on_loss=given.on_loss, checkpoint=given.checkpoint,
-                    every=given.every, token=given.token, upstream=above)  # fmt: skip
+    try:
+        server = started(given, above)
+    except (ValueError, RuntimeError, OSError) as error:
+        sys.exit(f"python -m tensmith.kvstore serve: {error}")
     print(server.address, flush=True)
     try:
         server.run()
@@ -57,17 +61,28 @@ def serve(arguments):
     return 0
 
 
+def started(given, above):
+    return Server(given.address, given.workers, staleness(given.stale), lost_after=given.lost_after, on_loss=given.on_loss, checkpoint=given.checkpoint,
+                    every=given.every, token=given.token, upstream=above, part=tuple(map(int, given.part.split("/"))))  # fmt: skip
+
+
 def started_servers(given):
     """Their processes, and where they listen."""
     processes = []
     for number in range(given.servers):
         command = [sys.executable, "-m", "tensmith.kvstore", "serve", "--workers", str(given.workers), "--stale", given.stale, "--lost-after",
-                   str(given.lost_after), "--on-loss", given.on_loss, "--every", str(given.every)]  # fmt: skip
+                   str(given.lost_after), "--on-loss", given.on_loss, "--every", str(given.every), "--part", f"{number}/{given.servers}"]  # fmt: skip
         if given.checkpoint:
             given.checkpoint.mkdir(parents=True, exist_ok=True)
             command += ["--checkpoint", str(given.checkpoint / f"server-{number}.safetensors")]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-    return processes, ",".join(process.stdout.readline().strip() for process in processes)
+    addresses = [process.stdout.readline().strip() for process in processes]
+    if not all(addresses):  # it has said why
+        for process in processes:
+            process.terminate()
+            process.wait()
+        sys.exit(1)
+    return processes, ",".join(addresses)
 
 
 def how_it_ended(status):
@@ -109,6 +124,7 @@ def launch(arguments):
     parser.add_argument("program", help="a Python program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     servers, addresses = started_servers(given)
     environment = os.environ | {"TENSMITH_KVSTORE_SERVERS": addresses}
 

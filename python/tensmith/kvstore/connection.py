@@ -50,7 +50,8 @@ class Connection:
         if any(each != told[0] for each in told):
             self._stop()
             raise ValueError(f"the servers were started for different numbers of workers or staleness: {told}")
-        self.workers, self.staleness = told[0]
+        # Of all machines: how many workers there are, and which one this is.
+        self.workers, self.staleness, self.number = told[0]
         self._is_known = True
 
     def _hello(self, server, token, join_within):
@@ -58,7 +59,7 @@ class Connection:
         while True:
             head, _ = self.request(server, {"do": "hello", "token": token}).result()
             if "taken" not in head:
-                return head["workers"], head["staleness"]
+                return head["workers"], head["staleness"], head["number"]
             if time.monotonic() - since > join_within:
                 raise ConnectionError(f"{self.addresses[server]} has a worker {self.rank} already, which it heard {head['taken']:.1f} s ago")
             time.sleep(0.3)
@@ -82,7 +83,10 @@ class Connection:
         try:
             self._inbox.post((server, messages.packed(head, tensor)))
         except Exception as error:  # of the operation that computes the tensor
-            self._waiting.pop(number)[1].set_exception(error)
+            if waiting := self._waiting.pop(number, None):
+                waiting[1].set_exception(error)
+            if head["do"] == "push":  # nothing is added then, and all stay in step
+                self._inbox.post((server, messages.packed(head)))
 
     # ---- what a server with servers above it needs ----
 
@@ -98,14 +102,9 @@ class Connection:
         self.request(self.server_of(key), {"do": "init", "key": key}, value).add_done_callback(initialised)
 
     def exchange(self, key, number, total, how, then):
-        """Pushes, and calls `then(value or an exception, rounds)` with what comes of it."""
-
-        def pushed(future):
-            if error := future.exception():
-                then(error, 0)
-
-        self.request(self.server_of(key), {"do": "push", "key": key, "number": number, **how}, total).add_done_callback(pushed)
-        self._pull(key, number, then)
+        """Pushes, and calls `then(value or an exception, rounds)` with what comes of it, once."""
+        push = self.request(self.server_of(key), {"do": "push", "key": key, "number": number, **how}, total)
+        self._pull(key, number, lambda value, rounds: then(push.exception() or value if push.done() else value, rounds))
 
     def _pull(self, key, after, then):
         def pulled(future):
@@ -133,6 +132,7 @@ class Connection:
         poller.register(self._inbox.socket, zmq.POLLIN)
         for socket, address in zip(self._sockets, self.addresses):
             socket.setsockopt(zmq.LINGER, 2000)
+            socket.set_hwm(0)
             socket.connect(address)
             poller.register(socket, zmq.POLLIN)
         heard, said = [time.monotonic()] * len(self.addresses), 0.0
@@ -186,13 +186,21 @@ class Connection:
             self._fail(None, WorkerLost(head["lost"], head["seconds"]))
         else:
             what = "rounds wait until it is back" if head["then"] == "wait" else "rounds go on without it"
-            warnings.warn(f"worker {head['lost']} has not been heard of for {head['seconds']:.0f} s: {what}", RuntimeWarning, stacklevel=1)
+            try:
+                warnings.warn(f"worker {head['lost']} has not been heard of for {head['seconds']:.0f} s: {what}", RuntimeWarning, stacklevel=1)
+            except RuntimeWarning as raised:  # where warnings are errors: of those who wait
+                self._fail(None, raised)
 
     def _stop(self):
         self._packer.shutdown()
         self._inbox.post((None, None))
         if threading.current_thread() is not self._thread:
             self._thread.join(5)
+
+    def stop(self):
+        """Ends without goodbye: this worker is missed, and may come back."""
+        if not self._is_closed:
+            self._stop()
 
     def close(self):
         """Says goodbye: this worker takes no part any more."""

@@ -18,13 +18,24 @@ TYPES = {name: getattr(tnp, name) for name in ("bool", "int8", "int16", "int32",
 def packed(head, tensor=None):
     """The frames. Waits for the tensor's elements."""
     if tensor is None:
-        return [json.dumps(head).encode()]
+        return [in_json(head)]
     if tensor.dtype == tnp.bfloat16:
         tensor = _eager.cast(tensor, tnp.float32)
     dense = tensor if tensor.is_dense else _eager.copy(tensor)
     dense.wait()
     head = {**head, "type": str(dense.dtype), "shape": list(dense.shape)}
-    return [json.dumps(head).encode(), memoryview(dense).tobytes()]
+    return [in_json(head), memoryview(dense).tobytes()]
+
+
+def in_json(head):
+    """The head's bytes. Numbers of NumPy and of tensors are numbers; what else JSON does not have is a TypeError."""
+
+    def number(value):
+        if not hasattr(value, "item"):
+            raise TypeError(f"{type(value).__name__} can't be sent: {str(value)[:80]}")
+        return value.item()
+
+    return json.dumps(head, default=number).encode()
 
 
 def unpacked(frames):
@@ -66,4 +77,8 @@ def text(head, name, longest=1024):
     value = head.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise ValueError(f"'{name}' should be a text of 1 to {longest} characters, and is {str(value)[:40]}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"'{name}' is no text that can be written") from None
     return value

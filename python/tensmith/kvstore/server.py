@@ -20,6 +20,7 @@ import time
 import zmq
 
 from .. import _eager
+from .. import numpy as tnp
 from . import messages
 from .inbox import Inbox
 from .table import Table
@@ -30,7 +31,8 @@ LARGEST_MESSAGE = 4 << 30  # bytes
 
 class _Worker:
     def __init__(self, identity, session, now):
-        self.identity, self.session, self.heard, self.is_lost = identity, session, now, False
+        self.identity, self.session, self.heard = identity, session, now
+        self.is_lost, self.told = False, 0.0  # told: when the others were, the last time
 
 
 class Server:
@@ -40,20 +42,25 @@ class Server:
     checkpoint: a file of safetensors that is written every `every` rounds, and begun with where it exists.
     token: what workers must show. An address of other than this machine needs one.
     updater: `updater(key, pushed, value)` gives the next value, instead of optimisers. upstream: a Connection to servers above.
+    part: this server's number and how many there are, which a checkpoint belongs to.
     """
 
     def __init__(self, address="tcp://127.0.0.1:*", workers=1, staleness=0, *, lost_after=5.0, on_loss="wait", checkpoint=None, every=100, token="",
-                 updater=None, upstream=None):  # fmt: skip
+                 updater=None, upstream=None, part=(0, 1)):  # fmt: skip
         if on_loss not in ("wait", "continue", "raise"):
             raise ValueError(f"on_loss is wait, continue or raise, and not {on_loss!r}")
         if workers < 1:
             raise ValueError("at least one worker takes part")
         if not token and not address.startswith(("tcp://127.0.0.1:", "tcp://localhost:", "ipc://", "inproc://")):
             raise ValueError(f"{address} may be reached from other machines: give a token that workers must show")
-        if upstream and staleness != 0:
-            raise ValueError("a server with servers above it adds rounds: its staleness is 0")
+        if staleness is not None and staleness < 0 or every < 1:
+            raise ValueError("a worker may be 0 steps ahead or more, and checkpoints are written every round or more seldom")
+        if upstream and (staleness != 0 or upstream.staleness != 0):
+            raise ValueError("a server with servers above it adds rounds: the staleness of both is 0")
+        if checkpoint and not pathlib.Path(checkpoint).absolute().parent.is_dir():
+            raise ValueError(f"{checkpoint}: there is no such folder")
         self.workers, self.lost_after, self.on_loss, self.token = workers, lost_after, on_loss, token
-        self.checkpoint, self.every, self._saved = checkpoint and pathlib.Path(checkpoint), every, 0
+        self.checkpoint, self.every, self._saved, self._part = checkpoint and pathlib.Path(checkpoint), every, 0, list(part)
         self.upstream, self._inbox, self._asked_to_save = upstream, Inbox(), []
         self.table = Table(workers, staleness, *self._apply(updater))
         self.known, self.left, self._barrier = {}, set(), []
@@ -61,13 +68,14 @@ class Server:
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_MESSAGE)
         self._socket.setsockopt(zmq.LINGER, 1000)
+        self._socket.set_hwm(0)  # no answer is dropped, however many keys a step has
         self._socket.bind(address)
         self._poller = zmq.Poller()
         for socket in (self._socket, self._inbox.socket):
             self._poller.register(socket, zmq.POLLIN)
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         if self.checkpoint and self.checkpoint.exists():
-            self.table.restore(dict(_eager.read_safetensors(os.fspath(self.checkpoint))))
+            self._restore(dict(_eager.read_safetensors(os.fspath(self.checkpoint))))
 
     def _apply(self, updater):
         """How the table gets the next value, where that is not by optimisers."""
@@ -81,6 +89,17 @@ class Server:
             self._inbox.post(lambda: done(value))
 
         self.upstream.exchange(row.key, row.rounds + 1, total, how, then)
+
+    def _restore(self, tensors):
+        part = tensors.pop("server", None)
+        if part is None or part.tolist() != self._part:
+            found = "none of a KVStore" if part is None else f"that of server {part.tolist()[0]} of {part.tolist()[-1]}"
+            raise ValueError(f"{self.checkpoint}: is {found}, and this is server {self._part[0]} of {self._part[1]}")
+        try:
+            self.table.restore(tensors)
+        except ValueError as error:
+            raise ValueError(f"{self.checkpoint}: {error}") from None
+        self._saved = max((row.rounds for row in self.table.rows.values()), default=0)
 
     # ---- the loop ----
 
@@ -105,7 +124,7 @@ class Server:
 
     def close(self):
         if self.checkpoint and self.table.rows and self.table.is_level():
-            self.save()
+            self._save_or_say_why_not()
         self._socket.close()
         self._inbox.close()
 
@@ -137,11 +156,14 @@ class Server:
         if known and known.session != session:
             log.warning("worker %d is back", rank)
             self.table.forget_waiting(rank)
+            self._barrier = [each for each in self._barrier if each[0] != rank]
         self.known[rank] = _Worker(identity, session, now)
         self.left.discard(rank)
         if rank not in self.table.members:
             self.table.join(rank)
-        reply({"workers": self.workers, "staleness": self.table.staleness})
+        # Of several machines, workers are numbered one after the other.
+        above, machines = (self.upstream.number, self.upstream.workers) if self.upstream else (0, 1)
+        reply({"workers": machines * self.workers, "number": above * self.workers + rank, "staleness": self.table.staleness})
 
     def _worker(self, identity, head):
         """The rank of one that has said hello."""
@@ -163,6 +185,7 @@ class Server:
 
     def _init(self, identity, head, tensor, reply):
         rank, key = self._worker(identity, head), messages.text(head, "key")
+        group = None if head.get("group") is None else messages.text(head, "group")
         if tensor is None:
             raise ValueError("a value is missing")
 
@@ -170,19 +193,17 @@ class Server:
             reply({"error": str(rounds)} if isinstance(rounds, Exception) else {"rounds": rounds, "pushed": pushed})
 
         if self.upstream and key not in self.table.rows and rank == min(self.table.members):
-            self.upstream.begin(key, tensor, lambda value, rounds: self._inbox.post(lambda: self._begin(key, rank, value, rounds, done)))
+            self.upstream.begin(key, tensor, lambda value, rounds: self._inbox.post(lambda: self._begin(key, rank, value, rounds, done, group)))
         else:
-            self.table.init(key, rank, tensor, done)
+            self.table.init(key, rank, tensor, done, group)
 
-    def _begin(self, key, rank, value, rounds, done):
+    def _begin(self, key, rank, value, rounds, done, group):
         """A key of a server with others above it: their value, and as many rounds."""
         if isinstance(value, Exception):
             done(value, 0)
-            return
-        self.table.init(key, rank, value, lambda *answer: None)
-        row = self.table.rows[key]
-        row.rounds, row.pushed = rounds, dict.fromkeys(range(self.workers), rounds)
-        done(rounds, rounds)
+            self.table.refuse(key, value)
+        else:
+            self.table.init(key, rank, value, done, group, rounds)
 
     def _push(self, identity, head, tensor, reply):
         rank = self._worker(identity, head)
@@ -246,34 +267,46 @@ class Server:
     # ---- those who are silent, and the file ----
 
     def _look_who_is_silent(self):
+        """The others are told once; where they are to raise it, each second, so that nobody waits in vain."""
         now = time.monotonic()
         for rank, known in self.known.items():
-            if known.is_lost or rank in self.left or now - known.heard < self.lost_after:
+            if rank in self.left or now - known.heard < self.lost_after:
                 continue
-            known.is_lost = True
-            then = {"wait": "rounds wait until it is back", "continue": "rounds go on without it", "raise": "who waits is told"}[self.on_loss]
-            log.warning("worker %d has not been heard of for %.0f s: %s", rank, now - known.heard, then)
+            if not known.is_lost:
+                then = {"wait": "rounds wait until it is back", "continue": "rounds go on without it", "raise": "who waits is told"}[self.on_loss]
+                log.warning("worker %d has not been heard of for %.0f s: %s", rank, now - known.heard, then)
+            elif self.on_loss != "raise" or now - known.told < 1:
+                continue
+            is_new, known.is_lost, known.told = not known.is_lost, True, now
             for other, each in self.known.items():
                 if other != rank and other not in self.left and not each.is_lost:
                     self._send(each.identity, {"lost": rank, "seconds": now - known.heard, "then": self.on_loss})
-            if self.on_loss == "continue":
+            if is_new and self.on_loss == "continue":
                 self.table.leave(rank)
                 self._open_barrier()
 
     def _save_now_and_then(self):
-        """Between two steps, where there are steps: a file holds all keys equally far."""
-        if not self.checkpoint or not self.table.rows or self.table.staleness == 0 and not self.table.is_level():
+        """Between two steps, where there are steps: a file holds all keys of a step equally far."""
+        if not self.checkpoint or self.table.staleness == 0 and not self.table.is_level():
             return
-        rounds = min(row.rounds for row in self.table.rows.values())
+        rounds = max((row.rounds for row in self.table.rows.values()), default=0)
         if self._asked_to_save or rounds >= self._saved + self.every:
-            self.save()
+            failure = self._save_or_say_why_not()
             self._saved = rounds
             asked, self._asked_to_save = self._asked_to_save, []
             for reply in asked:
-                reply()
+                reply(failure)
+
+    def _save_or_say_why_not(self):
+        """A checkpoint that can't be written ends no training."""
+        try:
+            self.save()
+        except (OSError, RuntimeError, ValueError) as error:
+            log.warning("no checkpoint was written: %s", error)
+            return {"error": str(error)}
+        return None
 
     def save(self):
         """The checkpoint, whole or not at all."""
-        beside = self.checkpoint.with_name(self.checkpoint.name + ".new")
-        _eager.write_safetensors(os.fspath(beside), list(self.table.state().items()))
-        os.replace(beside, self.checkpoint)
+        part = tnp.asarray(self._part, dtype=tnp.int64)
+        _eager.write_safetensors(os.fspath(self.checkpoint), [("server", part), *self.table.state().items()])

@@ -8,8 +8,8 @@ A worker pushes a tensor for a key, its first, second, third one and so on. What
   pushed n - s times at least (Ho and others, "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013).
 
 Invariant: `row.rounds` is how often the value has changed, and `row.pushed[rank]` how many pushes of that worker are in it. The value of the round before
-is kept, until all keys have come as far: a worker that comes back begins with the last step that was whole, and gets what it would have got.
-A push that is in already is passed over, so a step may be repeated. Source of the whole: Li and others, "Scaling Distributed Machine Learning
+is kept as well: while a step is made some keys, of this server or another, are a round ahead of the others. So a worker that comes back begins with the last
+step that was whole, and gets what it would have got. A push that is in already is passed over, so a step may be repeated. Source of the whole: Li and others, "Scaling Distributed Machine Learning
 with the Parameter Server", OSDI 2014; Chen and others, "MXNet", 2015, whose KVStore this is.
 """
 
@@ -20,8 +20,9 @@ from .. import numpy as tnp
 class Row:
     """What is known of a key."""
 
-    def __init__(self, key, value):
+    def __init__(self, key, value, group=None):
         self.key, self.value, self.rounds = key, value, 0
+        self.group = group  # keys that one step changes have one; None: a key by itself
         self.previous = None  # of the round before
         self.pushed = {}  # by rank: how many pushes are in the value
         self.pending = {}  # by round, by rank: (tensor or None, how to apply it)
@@ -47,7 +48,7 @@ def apply_here(row, total, how, done):
     """Applies the sum of a round, or one push, to the value: by the optimiser that came with it, or else it is the value."""
     if total is None:
         return done(row.value)
-    if scale := how.get("scale"):
+    if (scale := how.get("scale")) is not None:
         total = total * scale
     if not how.get("optimiser"):
         return done(_eager.cast(total, row.value.dtype))
@@ -58,6 +59,7 @@ def apply_here(row, total, how, done):
     group = optimiser.param_groups[0]
     group.update({key: value for key, value in settings.items() if key in group and key != "params"})
     parameter = group["params"][0]
+    parameter[...] = row.value  # which something else may have changed
     parameter.grad = _eager.cast(total, parameter.dtype)
     optimiser.step()
     parameter.grad = None
@@ -79,16 +81,23 @@ class Table:
 
     # ---- what workers ask for ----
 
-    def init(self, key, rank, value, done):
+    def init(self, key, rank, value, done, group=None, rounds=0):
         """The first worker's value is the key's. `done(rounds or an exception, pushed)` once it is there: how far the value is, and how many pushes
-        of the worker are in it."""
+        of the worker are in it. rounds: how far it is where it comes from elsewhere."""
         if key not in self.rows and rank != min(self.members, default=rank):
-            self.expecting.setdefault(key, []).append((rank, value.shape, done))
+            self.expecting.setdefault(key, []).append((rank, value, done, group))
             return
         if key not in self.rows:
-            self.rows[key] = Row(key, _eager.copy(value))
-        for other, shape, answer in [(rank, value.shape, done), *self.expecting.pop(key, [])]:
-            self._begun(key, other, shape, answer)
+            row = self.rows[key] = Row(key, _eager.copy(value))
+            row.rounds, row.pushed = rounds, dict.fromkeys(range(self.workers), rounds) if rounds else {}
+        self.rows[key].group = group
+        for other, given, answer, _ in [(rank, value, done, group), *self.expecting.pop(key, [])]:
+            self._begun(key, other, given.shape, answer)
+
+    def refuse(self, key, error):
+        """There will be no value of the key: all who wait for it are told."""
+        for _, _, done, _ in self.expecting.pop(key, []):
+            done(error, 0)
 
     def _begun(self, key, rank, shape, done):
         row = self.rows[key]
@@ -120,7 +129,9 @@ class Table:
         at: the value of that round, where it is the last or the one before.
         """
         row = self._row(key)
-        if at is not None and at == row.rounds - 1 and row.previous is not None:
+        if at is not None and at != row.rounds:
+            if at != row.rounds - 1 or row.previous is None:
+                raise ValueError(f"'{key}' has had {row.rounds} rounds, and its value after {at} is gone; checkpoints of several servers have to be of one step")
             done(row.previous, at)
             return
         row.waiting.append((rank, after, done))
@@ -131,6 +142,11 @@ class Table:
     def leave(self, rank):
         """Rounds go on without the worker."""
         self.members.discard(rank)
+        for key, waiting in list(self.expecting.items()):
+            for first in [each for each in waiting if each[0] == min(self.members, default=None)]:
+                waiting.remove(first)
+                other, value, done, group = first
+                self.init(key, other, value, done, group)
         for row in self.rows.values():
             self._advance(row)
             self._answer(row)
@@ -156,46 +172,49 @@ class Table:
         return self.rows[key]
 
     def _advance(self, row):
-        """Applies the next round if all have pushed for it."""
-        number = row.rounds + 1
-        given = row.pending.get(number, {})
-        if row.is_applying or not self.members or not self.members <= given.keys():
-            return
-        total, how = None, {}
-        for rank in sorted(given):
-            value, told = given[rank]
-            if value is not None:
-                total, how = (value, told) if total is None else (total + value, how)
-
-        row.pending.pop(number)
-        self._apply(row, total, how, dict.fromkeys(given, number))
+        """Applies the rounds for which all have pushed."""
+        while not row.is_applying:
+            number = row.rounds + 1
+            given = row.pending.get(number, {})
+            if not self.members or not self.members <= given.keys():
+                return
+            total, how = None, {}
+            for rank in sorted(given):
+                value, told = given[rank]
+                if value is not None:
+                    total, how = (value, told) if total is None else (total + value, how)
+            row.pending.pop(number)
+            self._apply(row, total, how, dict.fromkeys(given, number))
 
     def _apply(self, row, total, how, pushed):
         """Makes of a sum the next value, in which there are so many pushes of these workers then. Where that fails the value stays, and
         they are told with their next pull."""
+        results = []
 
         def done(result):
-            row.is_applying = False
-            self._replace(row, row.value if isinstance(result, Exception) else result)
-            for rank, number in pushed.items():
-                row.pushed[rank] = max(row.pushed.get(rank, 0), number)
-            if isinstance(result, Exception):
-                row.untold |= dict.fromkeys(pushed, result)
-            self._answer(row)
-            if self.staleness == 0:
+            results.append(result)
+            if not is_within and len(results) == 1:  # it comes later
+                self._applied(row, result, pushed)
                 self._advance(row)
 
-        row.is_applying = True
+        row.is_applying = is_within = True
         try:
             self.apply(row, total, how, done)
         except Exception as error:  # of settings that the optimiser refuses, or of its sizes
-            done(error)
+            results.append(error)
+        is_within = False
+        if results:
+            self._applied(row, results[0], pushed)
 
-    def _replace(self, row, value):
-        row.previous, row.value, row.rounds = row.value, value, row.rounds + 1
-        if all(other.rounds >= row.rounds for other in self.rows.values()):
-            for other in self.rows.values():
-                other.previous = None
+    def _applied(self, row, result, pushed):
+        row.is_applying = False
+        is_error = isinstance(result, Exception)
+        row.previous, row.value, row.rounds = row.value, row.value if is_error else result, row.rounds + 1
+        for rank, number in pushed.items():
+            row.pushed[rank] = max(row.pushed.get(rank, 0), number)
+        if is_error:
+            row.untold |= dict.fromkeys(pushed, result)
+        self._answer(row)
 
     def _answer(self, row):
         waiting, row.waiting = row.waiting, []
@@ -214,8 +233,9 @@ class Table:
     # ---- a file of all ----
 
     def is_level(self):
-        """Whether all keys are equally far: between two steps."""
-        return len({row.rounds for row in self.rows.values()}) < 2
+        """Whether all keys of each group are equally far: between two steps."""
+        rounds = {}
+        return all(row.group is None or rounds.setdefault(row.group, row.rounds) == row.rounds for row in self.rows.values())
 
     def state(self):
         """Tensors by name: values, how far they are, and the optimisers' states."""
@@ -226,23 +246,35 @@ class Table:
             tensors[f"rounds/{key}"] = tnp.asarray([row.rounds, *pushed], dtype=tnp.int64)
             if row.optimiser:
                 name, optimiser = row.optimiser
-                for number, each in optimiser.state.items():
-                    tensors[f"optimiser/{key}/{name}/{each['step']}"] = tnp.asarray([len(each["states"])], dtype=tnp.int64)
+                for each in optimiser.state.values():
+                    tensors[f"optimiser/{key}/{name}"] = tnp.asarray([each["step"], len(each["states"])], dtype=tnp.int64)
                     tensors |= {f"state/{key}/{place}": x for place, x in enumerate(each["states"])}
         return tensors
 
     def restore(self, tensors):
-        """Begins with what `state` gave."""
+        """Begins with what `state` gave. What is none is a ValueError."""
         for name, value in tensors.items():
             if name.startswith("value/"):
                 key = name.removeprefix("value/")
                 row = self.rows[key] = Row(key, value)
-                row.rounds, *pushed = (int(x) for x in tensors[f"rounds/{key}"].numpy())
-                row.pushed = dict(enumerate(pushed))
-        for name, count in tensors.items():
+                rounds, *pushed = self._numbers(tensors, f"rounds/{key}", 1 + self.workers)
+                row.rounds, row.pushed = rounds, dict(enumerate(pushed)) if self.staleness != 0 else dict.fromkeys(range(self.workers), rounds)
+        for name in tensors:
             if name.startswith("optimiser/"):
-                key, optimiser, step = name.removeprefix("optimiser/").rsplit("/", 2)
-                row = self.rows[key]
-                row.optimiser = optimiser, optimiser_of(optimiser, {}, row.value)
-                states = [_eager.copy(tensors[f"state/{key}/{place}"]) for place in range(int(count.numpy()[0]))]
-                row.optimiser[1].state = {0: {"step": int(step), "states": states}}
+                key, optimiser = name.removeprefix("optimiser/").rsplit("/", 1)
+                self._restore_optimiser(self._row(key), optimiser, *self._numbers(tensors, name, 2), tensors)
+
+    def _restore_optimiser(self, row, name, step, count, tensors):
+        optimiser = optimiser_of(name, {}, row.value)
+        states = [tensors.get(f"state/{row.key}/{place}") for place in range(min(count, 16))]
+        if any(state is None or state.shape != row.value.shape for state in states):
+            raise ValueError(f"the states of '{row.key}' are missing, or have other shapes than it")
+        optimiser.state = {0: {"step": step, "states": [_eager.copy(state) for state in states]}}
+        row.optimiser = name, optimiser
+
+    def _numbers(self, tensors, name, count):
+        """So many whole numbers that are not negative."""
+        values = tensors[name].numpy() if name in tensors else None
+        if values is None or values.shape != (count,) or values.dtype.kind != "i" or (values < 0).any():
+            raise ValueError(f"'{name}' should be {count} numbers that are not negative" if values is not None else f"there is no '{name}'")
+        return map(int, values)
