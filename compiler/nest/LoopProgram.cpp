@@ -51,7 +51,9 @@ public:
                       : word == "vector"   ? Execution::Vector
                       : word == "unrolled" ? Execution::Unrolled
                                            : Execution::Serial;
-      return step(isl::manage(isl_ast_node_mark_get_node(node.get())), name, own);
+      isl::ast_node marked = isl::manage(isl_ast_node_mark_get_node(node.get()));
+      bool isGone = own == Execution::Parallel && !beginsWithLoop(marked);
+      return isGone ? singleIteration(marked, name) : step(marked, name, own);
     }
     case isl_ast_node_user:
       return point(isl::manage(isl_ast_node_user_get_expr(node.get())));
@@ -62,6 +64,34 @@ public:
   }
 
 private:
+  /// Whether there is a loop of the mark's own: isl leaves out one whose value is known.
+  static bool beginsWithLoop(const isl::ast_node &node) {
+    switch (isl_ast_node_get_type(node.get())) {
+    case isl_ast_node_for:
+      return true;
+    case isl_ast_node_if:
+      return beginsWithLoop(isl::manage(isl_ast_node_if_get_then_node(node.get())));
+    case isl_ast_node_block: {
+      isl::ast_node_list children = isl::manage(isl_ast_node_block_get_children(node.get()));
+      return beginsWithLoop(isl::manage(isl_ast_node_list_get_ast_node(children.get(), 0)));
+    }
+    default:
+      return false;
+    }
+  }
+
+  /// A parallel loop has memory of its own, and so it stays for a single iteration.
+  Step singleIteration(const isl::ast_node &body, const std::string &loop) {
+    Step result{Step::Kind::For};
+    result.loop = loop;
+    result.execution = Execution::Parallel;
+    result.variable = program_.fresh();
+    result.lower = result.upper = {Affine()};
+    result.step = 1;
+    result.body.push_back(step(body, "", Execution::Serial));
+    return result;
+  }
+
   static isl::ast_expr operand(const isl::ast_expr &e, int number) {
     return isl::manage(isl_ast_expr_get_op_arg(e.get(), number));
   }
@@ -202,17 +232,23 @@ private:
     std::string name = identifier(isl::manage(isl_ast_node_for_get_iterator(node.get())));
     isl::ast_expr init = isl::manage(isl_ast_node_for_get_init(node.get()));
     isl::ast_node body = isl::manage(isl_ast_node_for_get_body(node.get()));
-    if (isl_ast_node_for_is_degenerate(node.get())) {
+    bool isSingle = isl_ast_node_for_is_degenerate(node.get());
+    if (isSingle && execution != Execution::Parallel) {
       loops_[name] = affine(init);
       return step(body, "", Execution::Serial);
     }
-    isl::ast_expr end = isl::manage(isl_ast_node_for_get_cond(node.get()));
-    bool isStrict = operation(end) == isl_ast_expr_op_lt;
     result.lower = affines(init, isl_ast_expr_op_max);
-    result.upper = affines(operand(end, 1), isl_ast_expr_op_min);
-    for (Affine &each : result.upper)
-      each = each - (isStrict ? 1 : 0);
-    result.step = constant(isl::manage(isl_ast_node_for_get_inc(node.get()))).value_or(0);
+    if (isSingle) { // a parallel loop has memory of its own, also for one iteration
+      result.upper = result.lower;
+      result.step = 1;
+    } else {
+      isl::ast_expr end = isl::manage(isl_ast_node_for_get_cond(node.get()));
+      bool isStrict = operation(end) == isl_ast_expr_op_lt;
+      result.upper = affines(operand(end, 1), isl_ast_expr_op_min);
+      for (Affine &each : result.upper)
+        each = each - (isStrict ? 1 : 0);
+      result.step = constant(isl::manage(isl_ast_node_for_get_inc(node.get()))).value_or(0);
+    }
     if (result.step < 1)
       problem = "isl gave a loop without a step";
     loops_[name] = Affine(result.variable);

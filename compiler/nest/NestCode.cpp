@@ -114,9 +114,13 @@ Value NestCode::lowerBound(const Step &loop) { return extremum(loop.lower, false
 Value NestCode::upperBound(const Step &loop) { return math_.add(extremum(loop.upper, true), 1); }
 
 Value NestCode::size(const Tensor &tensor) {
-  Value result = math_.constant(1);
-  for (size_t dim = tensor.instances; dim < tensor.extents.size(); ++dim)
-    result = math_.mul(result, value(tensor.extents[dim]));
+  // An extent is affine in the sizes, and negative where nothing is touched.
+  Value result = math_.constant(1), none = math_.constant(0);
+  for (size_t dim = tensor.instances; dim < tensor.extents.size(); ++dim) {
+    Value extent = value(tensor.extents[dim]);
+    result =
+        math_.mul(result, math_.builder.createOrFold<arith::MaxSIOp>(math_.location, extent, none));
+  }
   return result;
 }
 

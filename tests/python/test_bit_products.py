@@ -71,6 +71,23 @@ def test_any_point_gives_the_same_sums(seed, tmp_path):
         numpy.testing.assert_array_equal(got, case[4], err_msg=str((case[:2], point)))
 
 
+def test_points_that_a_long_window_has_no_room_for(tmp_path):
+    """Breaks if the planes of as many pixels as are asked for have no memory."""
+    onnx = pytest.importorskip("onnx")
+    import tensmith
+
+    random = numpy.random.default_rng(2)
+    x, w = random.integers(0, 2, (1, 1, 17600), numpy.uint8), random.integers(0, 2, (1, 1, 17000), numpy.uint8)
+    node = onnx.helper.make_node("BitConv", ["x", "w"], ["y"], "node", domain="tensmith")
+    graph = onnx.helper.make_graph([node], "long", [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+                                   [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT32, None)], [onnx.numpy_helper.from_array(w, "w")])  # fmt: skip
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("tensmith", 1)]
+    (tmp_path / "m.onnx").write_bytes(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"nodes": ["node"], "bit_block": 512, "bit_pixels": 8}]}))
+    ours = tensmith.compile(str(tmp_path / "m.onnx"), schedules=str(tmp_path / "s.json"))
+    numpy.testing.assert_array_equal(ours.run(x)[0][0, 0], numpy.correlate(x[0, 0].astype(int), w[0, 0].astype(int), "valid"))
+
+
 def test_open_batches(tmp_path):
     """Breaks if a kernel takes the batch that it was compiled with for all."""
     random = numpy.random.default_rng(3)

@@ -100,3 +100,19 @@ def test_functions_are_named():
         ts.nest(PRODUCT).apply("unroll m\nunroll n")
     nest = ts.nest(PRODUCT + "\ndef other(float(N) A) -> (B) { B +=! A(i) }", "other").vectorize("i", 8)
     assert float(nest.run(np.arange(21, dtype=np.float32))) == 210
+
+
+@pytest.mark.parametrize("n", [1, 3, 10])
+def test_copies_of_nothing_take_no_memory(n):
+    """Their extents are negative. Breaks if one tensor begins before the memory of all."""
+    text = "def f(float(N, J) A, float(M) B) -> (C) { C(i) +=! A(k + 3, j) * B(i) where k in 0:N-3 }"
+    nest = ts.nest(text).apply("cache_read A -> P").apply("cache_write C -> W")
+    a, b = np.ones((n, 1000), np.float32), np.ones(2000, np.float32)
+    assert np.array_equal(nest.run(a, b), b * max(0, n - 3) * 1000)
+
+
+def test_a_parallel_loop_of_one_iteration_has_its_own_copy():
+    text = "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) where m in 0:4 }"
+    nest = ts.nest(text).tile("m", "n", 4, 8).cache_read("B", "n0", "P").parallel("m0")
+    a, b = operands(m=4)
+    assert np.allclose(nest.run(a, b), a @ b, rtol=1e-4)

@@ -104,7 +104,8 @@ std::optional<Sums> sumsOf(graph::BitConvOp op, const Machine &machine, const Po
     return std::nullopt;
   bool isWide = machine.vectorRegisters >= kManyRegisters;
   Sums sums{op, *window, products, lanes, 0, 0, 0, 0};
-  sums.pixels = asked[choice::bitPixels].value_or(isWide ? 4 : 2);
+  int64_t pixels = isWide ? 4 : 2;
+  sums.pixels = asked[choice::bitPixels].value_or(pixels);
   int64_t pairs = sums.lanesOfGroup() / pair;
   sums.pairs = largestDivisor(pairs, std::min(asked[choice::bitPairs].value_or(2), pairs));
   sums.unroll = asked[choice::bitWords].value_or(4);
@@ -112,7 +113,13 @@ std::optional<Sums> sumsOf(graph::BitConvOp op, const Machine &machine, const Po
   sums.block = asked[choice::bitBlock].value_or(std::min(fitting, kMostBlock));
   int64_t tiles = std::max<int64_t>(llvm::divideCeil(sums.block, sums.pixels), 1);
   sums.block = std::min(tiles, kMostBlock) * sums.pixels;
-  return sums.scratchWords() <= kMostScratch / kWordBytes ? std::optional(sums) : std::nullopt;
+  // A long window takes fewer pixels at a time than were asked for.
+  auto fits = [&] { return sums.scratchWords() <= kMostScratch / kWordBytes; };
+  if (!fits())
+    sums.block = sums.pixels;
+  if (!fits())
+    sums.block = sums.pixels = std::min(sums.pixels, pixels);
+  return fits() ? std::optional(sums) : std::nullopt;
 }
 
 class SumEmitter {
