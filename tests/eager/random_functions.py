@@ -306,8 +306,8 @@ def compare(seed, convert=ts.function, of_tensors=0.0, aliases=False):
     imperative, speculative = program.module(f"<program {seed}>"), program.module(f"<program {seed}>")
     function = convert(speculative["main"])
     ours, theirs = state(speculative), state(imperative)
-    for number, arguments in enumerate(calls(seed)):
-        expected = outcome(imperative["main"], imperative, theirs, arguments)
+    for number, (arguments, others) in enumerate(zip(calls(seed), calls(seed))):
+        expected = outcome(imperative["main"], imperative, theirs, others)
         found = outcome(function, speculative, ours, arguments)
         if expected != found:
             raise AssertionError(f"program {seed}, call {number}: {found}\n instead of {expected}\n{program.text[len(_HEAD):]}\n{function.explain()}")

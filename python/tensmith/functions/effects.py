@@ -224,7 +224,8 @@ class Effects:
         for array in arrays:
             entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)
             codes.append(entry.code if entry else residual.constant(array))
-        return residual.compiled(codes, program_of(text), kinds, result, may_fail="while|" in text or "branch|" in text or bool(recording.converted)), text
+        may_fail = any(step in text for step in ("while|", "branch|", "gather"))
+        return residual.compiled(codes, program_of(text), kinds, result, may_fail), text
 
 
 def _instance(kind, attributes):
