@@ -64,7 +64,7 @@ def nested(s, x):
     if tnp.sum(x) > 0:
         if tnp.sum(x) > 12:
             s.count += 3
-            return x
+            return x + 1
         y = x * 2
     elif x[0] < -5:
         y = x * 4
@@ -83,6 +83,7 @@ def halved(s, x):
 
 
 def fixed_point(s, x):
+    x = x * 1.0
     for _ in range(30):
         y = (x + 2.0 / x) * 0.5
         if float(tnp.max(tnp.abs(y - x))) < 1e-3:
@@ -93,6 +94,7 @@ def fixed_point(s, x):
 
 def ranged(s, x, n):
     h = x
+    s.state = s.state * 1.0
     for i in range(n):
         h = h * 0.5 + i
         if i % 2 == 0:

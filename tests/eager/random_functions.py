@@ -48,8 +48,9 @@ def make_counter():
 class Program:
     """The text of a function main(s, x, n, k), where s is an object with state, x a tensor, n a small integer and k a number."""
 
-    def __init__(self, seed, of_tensors=0.0):
-        """of_tensors: how often a condition or a trip count depends on tensors, where it might not."""
+    def __init__(self, seed, of_tensors=0.0, aliases=False):
+        """of_tensors: how often a condition or a trip count depends on tensors, where it might not; aliases: whether names and views of one tensor are written."""
+        self.aliases = aliases
         self.draw = random.Random(seed)
         self.of_tensors = of_tensors
         self.fresh = 0
@@ -111,9 +112,23 @@ class Program:
         self.block(depth + 1, deepest - 1, self.draw.randint(1, 3))
         self.tensors, self.numbers = known
 
+    def alias(self, depth):
+        """Names, places and elements for one tensor, or views of it, and writes to one of them."""
+        draw, name = self.draw, self.name()
+        t, u = draw.choice([*self.tensors, "s.state"]), draw.choice([*self.tensors, "s.buffer"])
+        self.emit(depth, draw.choice([f"{name} = {t}", f"{name} = {t}[:]", f"{name} = tame({t} * 1.0)", f"s.state = {name} = {t} * 1.0", f"{name} = s.items[0] if {self.test()} else {t}"]))
+        if draw.random() < 0.6:
+            t = draw.choice([name, t])
+            self.emit(depth, draw.choice([f"{t} += 0.25", f"{t}[n % 3] = 1.5", f"{t}[0] += 0.5", f"{t}[...] = {t} * 0.5"]))
+        if draw.random() < 0.3:
+            self.emit(depth, f"s.history.append({name} is {u})")
+        self.tensors.append(name)
+
     def statement_of_tensors(self, depth, deepest):
         draw, name = self.draw, self.name()
         kind = draw.randint(0, 4)
+        if self.aliases and draw.random() < 0.5:
+            return self.alias(depth)
         if kind == 0:
             self.emit(depth, f"{name} = {self.tensor()} if {self.test_of_tensors()} else {self.tensor()}")
             self.tensors.append(name)
@@ -248,15 +263,18 @@ def state(names):
 
 
 def described(x, seen=None):
-    """A value as texts and numbers that can be compared; objects that are met again by when they were met."""
+    """A value as texts and numbers that can be compared; objects that are met again by when they were met, tensors with those that they share memory with."""
     seen = {} if seen is None else seen
-    if isinstance(x, tnp.Tensor if hasattr(tnp, "Tensor") else type(tensor(0))):
-        return ["tensor", str(x.dtype), x.tolist()]
     if isinstance(x, (int, float, str, bool, type(None))):
         return [type(x).__name__, repr(x)]
     if id(x) in seen:
         return ["again", seen[id(x)]]
     seen[id(x)] = len(seen)
+    if isinstance(x, type(tensor(0))):
+        tensors = seen.setdefault("tensors", [])
+        shared = [number for number, other in tensors if x.shares_memory(other)]
+        tensors.append((seen[id(x)], x))
+        return ["tensor", str(x.dtype), x.tolist(), "shares", shared]
     if isinstance(x, (list, tuple)):
         return [type(x).__name__, [described(each, seen) for each in x]]
     if isinstance(x, dict):
@@ -282,14 +300,14 @@ def calls(seed):
         yield tensor(i), 2 if usual else draw.randint(0, 3), 1 if usual else draw.choice([2, 0.5, 3])
 
 
-def compare(seed, convert=ts.function, of_tensors=0.0):
+def compare(seed, convert=ts.function, of_tensors=0.0, aliases=False):
     """Runs a program as it is and converted; gives the function, or raises where they differ."""
-    program = Program(seed, of_tensors)
+    program = Program(seed, of_tensors, aliases)
     imperative, speculative = program.module(f"<program {seed}>"), program.module(f"<program {seed}>")
     function = convert(speculative["main"])
     ours, theirs = state(speculative), state(imperative)
-    for number, arguments in enumerate(calls(seed)):
-        expected = outcome(imperative["main"], imperative, theirs, arguments)
+    for number, (arguments, others) in enumerate(zip(calls(seed), calls(seed))):
+        expected = outcome(imperative["main"], imperative, theirs, others)
         found = outcome(function, speculative, ours, arguments)
         if expected != found:
             raise AssertionError(f"program {seed}, call {number}: {found}\n instead of {expected}\n{program.text[len(_HEAD):]}\n{function.explain()}")

@@ -5,6 +5,7 @@ take one conversion, and what has no such form stays an assumption.
 import random
 
 import controlled
+import python_s
 import numpy
 import pytest
 
@@ -24,7 +25,7 @@ def evaluated(monkeypatch):
 def outcome(function, s, arguments):
     try:
         return function(s, *arguments)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         return str(error)
 
 
@@ -116,3 +117,21 @@ def test_random_programs_of_tensors(seed, monkeypatch):
     if seed % 2:
         monkeypatch.setattr(Recording, "is_in_graph", in_graph_at_once)
     random_functions.compare(seed, of_tensors=0.6)
+
+
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_random_programs_of_names_for_one_tensor(seed, monkeypatch):
+    if seed % 2:
+        monkeypatch.setattr(Recording, "is_in_graph", in_graph_at_once)
+    random_functions.compare(seed, of_tensors=0.6, aliases=True)
+
+
+@pytest.mark.parametrize("program", python_s.PROGRAMS, ids=lambda program: program.__name__)
+def test_what_is_python_s_stays_so(program):
+    function, arguments = ts.function(program), python_s.PROGRAMS[program]
+    ours, theirs = python_s.state(), python_s.state()
+    for i in range(8):
+        (found, given), (expected, wanted) = (
+            (outcome(step, s, x), [s, x]) for step, s, x in ((function, ours, arguments(i)), (program, theirs, arguments(i)))
+        )
+        assert close(described([found, given]), described([expected, wanted])), f"call {i}\n{function.explain()}"

@@ -84,6 +84,8 @@ def rules_of(calls):
     def identity(x):
         """Of what comes from outside, an assumption which object it is."""
         known, number = r.known(x), id(x)
+        if isinstance(x, Tensor):
+            r.check_identity(x)
         if known:
             original = next((entry.tensor for entry in r.inputs if entry.copy is x), x)
             r.check(known[1], "same", original, "constant", f"{known[2]} is the same object")
@@ -103,12 +105,12 @@ def rules_of(calls):
         range: lambda *bounds: Range(bounds) if any(isinstance(x, Traced) for x in bounds) else range(*bounds),
         list: lambda x=(): r.make(list(calls.iterate(x))), tuple: lambda x=(): tuple(calls.iterate(x)),
         dict: lambda *x, **named: r.make({**dict(*map(r.touch, x)), **named}),
-        enumerate: lambda x, start=0: enumerate(calls.iterate(x), r.pin(start)),
-        zip: lambda *x, **named: zip(*map(calls.iterate, x), **named), reversed: lambda x: reversed(list(calls.iterate(x))),
-        map: lambda f, *x: iter([calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))]),
-        filter: lambda f, x: iter([each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)]),
+        enumerate: lambda x, start=0: r.make(enumerate(calls.iterate(x), r.pin(start))),
+        zip: lambda *x, **named: r.make(zip(*map(calls.iterate, x), **named)), reversed: lambda x: r.make(reversed(list(calls.iterate(x)))),
+        map: lambda f, *x: r.make(calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))),
+        filter: lambda f, x: r.make(each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)),
         any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
         isinstance: is_instance, issubclass: issubclass, type: kind_of, getattr: attribute, hasattr: has,
         id: identity, setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
-        iter: calls.iterate, next: next_, callable: builtins.callable,
+        iter: lambda x: r.make(calls.iterate(x)), next: next_, callable: builtins.callable,
     }  # fmt: skip

@@ -74,7 +74,13 @@ class Calls:
             raise TypeError("a number is not iterable")
         if is_plain_class(type(x)):
             return self.iterate(self.call(self.objects.attribute(x, "__iter__"), [], {}))
+        if hasattr(x, "__next__") and not self.recording.is_made_here(x):
+            raise NotConvertible("an iterator that was there before goes on in a branch or a loop of the graph")
         return iter(x)
+
+    def listed(self, x):
+        """Of an iterator its values."""
+        return list(self.iterate(x)) if hasattr(x, "__next__") else x
 
     def plain(self, x):
         """A value that something native looks into: numbers become assumptions."""
@@ -108,7 +114,7 @@ class Calls:
         dtype = dtypes.result_type(tensor, x.value)
         r = self.recording
         if x.stage or r.is_of_case(x.code):
-            return _eager.cast(r.in_graph(x), dtype)
+            return _eager.cast(r.beside_tensors(x), dtype)
         return r.made(f"{r.residual.constant(asarray)}({x.code}, dtype={r.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
 
     def operate(self, function, *operands):
@@ -261,7 +267,7 @@ class Calls:
         if isinstance(cls, type) and issubclass(cls, Exception) and cls.__module__ == "builtins":
             return cls(*[self.plain(x) for x in arguments])
         if cls in (set, frozenset, str, bytes, complex, slice):
-            return cls(*[self.plain(x if not hasattr(x, "__next__") else list(x)) for x in arguments], **named)
+            return cls(*[self.plain(self.listed(x)) for x in arguments], **named)
         if not is_plain_class(cls) or cls.__new__ is not object.__new__ or type(cls) is not type:
             if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields"):
                 return cls(*arguments, **named)
@@ -300,7 +306,7 @@ class Calls:
         if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced):
             dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
             if arguments[0].stage or r.is_of_case(arguments[0].code):
-                return _eager.cast(r.in_graph(arguments[0]), dtype)
+                return _eager.copy(_eager.cast(r.beside_tensors(arguments[0]), dtype))
             value = asarray(arguments[0].value, dtype=dtype)
             return r.made(f"{r.residual.constant(asarray)}({arguments[0].code}, dtype={r.residual.constant(dtype)})", value)
         if getattr(function, "__module__", "") == "tensmith.derivatives":
@@ -357,13 +363,15 @@ class Calls:
             result = function(*arguments, **named)
         except (TypeError, RuntimeError) as error:  # of what can't be recorded, too
             raise NotConvertible(str(error)) from None
+        for x in arguments:
+            self.recording.view(x, result)
         return result
 
     def _given(self, x):
         if isinstance(x, Tensor):
             self.recording.check_known(x)
             return x
-        x = self.plain(list(x) if hasattr(x, "__next__") else x)
+        x = self.plain(self.listed(x))
         if isinstance(x, (Interpreted, _Called, Tensor, list, tuple, dict, set)) or not is_plain_class(type(x)):
             return x
         if callable(x) and type(x).__module__.startswith(("tensmith.numpy", "tensmith.recorded")):
@@ -385,7 +393,7 @@ class Calls:
         if isinstance(owner, (str, bytes, tuple, int, float, range, set, frozenset)):
             if isinstance(owner, set):
                 r.refuse_in_regions("a set is changed")
-            return function(*[self.plain(list(x) if hasattr(x, "__next__") else x) for x in arguments], **{k: self.plain(x) for k, x in named.items()})
+            return function(*[self.plain(self.listed(x)) for x in arguments], **{k: self.plain(x) for k, x in named.items()})
         if isinstance(owner, type) and function is dict.fromkeys:
             return function(*map(self.plain, arguments))
         raise NotConvertible(f"a call of {getattr(function, '__qualname__', function)} has no conversion")

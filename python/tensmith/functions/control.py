@@ -14,7 +14,6 @@ Source: Jeong et al., JANUS, NSDI 2019: dynamic control flow is converted where 
 """
 
 import ast
-import collections
 
 from .. import _eager
 from .. import numpy as tnp
@@ -22,12 +21,10 @@ from ..numpy.dtypes import Tensor
 from ..recorded.operators import encoded, run, sources, tell
 from . import ingraph
 from .recording import CONSTANTS
-from .regions import MISSING, UNCLEAR, Region
+from .regions import MISSING, UNCLEAR, Choice, Region
 from .scalars import NotConvertible, Traced, is_number, plain
 
 _MOST_PROBES = 6
-# A tensor of the graph that is the one or the other of two; `condition` is None where that is not told.
-Choice = collections.namedtuple("Choice", "result condition first second")
 
 
 class Unmergeable(Exception):
@@ -55,6 +52,18 @@ def leaves(node):
     return False
 
 
+class Pairs(list):
+    """What both sides give for each result of a branch. lists: ids of two new lists, one of each side -> what makes the one that they become."""
+
+    def __init__(self):
+        super().__init__()
+        self.lists = {}
+
+    def cut(self, count, lists):
+        del self[count:]
+        self.lists = lists
+
+
 class Control:
     def __init__(self, recording):
         self.recording = recording
@@ -70,26 +79,53 @@ class Control:
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             if x.shape != y.shape or x.dtype != y.dtype:
                 raise Unmergeable
-            return self._slot(x, y, pairs)
+            return self._slot(x, y, pairs, regions)
         if is_number(x) and is_number(y):
             if type(plain(x)) is not type(plain(y)):
                 raise Unmergeable
             if not isinstance(x, Traced) and not isinstance(y, Traced) and repr(x) == repr(y):
                 return lambda results: x
             return self._slot(x, y, pairs)
-        if isinstance(x, tuple) and type(x) is type(y) and len(x) == len(y) or self._are_new_lists(x, y, regions):
+        if self._are_new_lists(x, y, regions):
+            return self._list(x, y, regions, pairs)
+        if isinstance(x, tuple) and type(x) is type(y) and len(x) == len(y):
             parts = [self._paired(a, b, regions, pairs) for a, b in zip(x, y)]
             if hasattr(x, "_fields"):
                 return lambda results: type(x)(*(part(results) for part in parts))
-            return lambda results: self._new(type(x)(part(results) for part in parts))
+            return lambda results: tuple(part(results) for part in parts)
         if isinstance(x, CONSTANTS) and type(x) is type(y) and x == y:
             return lambda results: x
         raise Unmergeable
 
-    def _slot(self, x, y, pairs):
-        place = len(pairs)
-        pairs.append((x, y))
+    def _slot(self, x, y, pairs, regions=()):
+        """The same two tensors are one result. Where one side alone has one tensor in two places, the second has none."""
+        place = next((i for i, (a, b) in enumerate(pairs) if a is x and b is y), None)
+        if place is None:
+            for side, region in enumerate(regions):
+                each = (x, y)[side]
+                if region.is_made_within(each) and any(isinstance(pair[side], Tensor) and each.shares_memory(pair[side]) for pair in pairs):
+                    raise Unmergeable
+            place = len(pairs)
+            pairs.append((x, y))
         return lambda results: results[place]
+
+    def _list(self, x, y, regions, pairs):
+        key = (id(x), id(y))
+        if key not in pairs.lists:
+            if any(id(x) == first or id(y) == second for first, second in pairs.lists):
+                raise Unmergeable
+            made = []
+            pairs.lists[key] = lambda results: made[0]
+            parts = [self._paired(a, b, regions, pairs) for a, b in zip(x, y)]
+
+            def list_of(results):
+                if not made:
+                    made.append(self._new([]))
+                    made[0].extend(part(results) for part in parts)
+                return made[0]
+
+            pairs.lists[key] = list_of
+        return pairs.lists[key]
 
     def _are_new_lists(self, x, y, regions):
         return type(x) is list and type(y) is list and len(x) == len(y) and all(id(each) in region.made for each, region in zip((x, y), regions))
@@ -103,19 +139,19 @@ class Control:
     def fork(self, condition, sides, site):
         """What the side gives that the condition (a number of the graph) takes; each is a function of nothing. Their writes are one write."""
         regions, given = [], []
-        for side in sides:
-            region = Region(self.recording, site)
+        for side, taken in zip(sides, (True, False)):
+            region = Region(self.recording, site, bool(condition.value) == taken)
             with region:
                 given.append(side())
             regions.append(region)
         keys = list(dict.fromkeys([*regions[0].places, *regions[1].places]))
-        pairs, merged = [], []
-        for key in keys:
-            merged.append((self._either(regions, key), self._merged_place(regions, key, pairs)))
+        pairs, merged = Pairs(), []
         try:
             result = self._paired(*given, regions, pairs)
         except Unmergeable:
             raise NotConvertible("the sides of a branch of the graph give values of different kinds") from None
+        for key in sorted(keys, key=lambda key: self._either(regions, key).is_name):  # names may have no value
+            merged.append((self._either(regions, key), self._merged_place(regions, key, pairs)))
         results = self._branch(condition, regions, pairs) if pairs else []
         for place, value in merged:
             place.set(value(results))
@@ -125,12 +161,12 @@ class Control:
         return regions[0].places.get(key) or regions[1].places[key]
 
     def _merged_place(self, regions, key, pairs):
-        here, before = self._either(regions, key), len(pairs)
+        here, before, lists = self._either(regions, key), len(pairs), dict(pairs.lists)
         ends = [region.places[key].after if key in region.places else here.before for region in regions]
         try:
             return self._contents(*ends, regions, pairs) if here.is_content else self._paired(*ends, regions, pairs)
         except Unmergeable:
-            del pairs[before:]
+            pairs.cut(before, lists)
             if here.is_name:
                 return lambda results: UNCLEAR
             raise NotConvertible("the sides of a branch of the graph leave values of different kinds") from None
@@ -168,7 +204,7 @@ class Control:
             if isinstance(value, Tensor):
                 first, second = (None if region.is_made_within(x) else x for x, region in zip(pair, regions))
                 if first is not None or second is not None:
-                    r.choices[id(tensor)] = Choice(tensor, condition, first, second)
+                    r.choose(Choice(tensor, condition, first, second))
         return results
 
     # ---- loops
@@ -180,17 +216,35 @@ class Control:
         """
         carried = {}
         for _ in range(_MOST_PROBES):
-            turn = Region(self.recording, site)
+            turn = Region(self.recording, site, bool(plain(first)) and (trips is None or plain(trips) > 0))
             with turn:
                 placeholders = self._placeholders(turn, carried)
                 goes_on = iterate(placeholders[0])
             new = {key: place for key, place in turn.places.items() if key not in carried and self._is_changed(place)}
-            if not new:
+            if not new and not (new := self._aliases(turn, carried)):
                 break
-            carried |= {key: self._carried(place) for key, place in new.items()}
+            carried |= {key: self._carried(place) if place else (turn.places[key], None, []) for key, place in new.items()}
         else:
             raise NotConvertible("what a loop carries is not found out")
         self._run_loop(turn, carried, placeholders, first, goes_on, trips)
+
+    def _aliases(self, region, carried):
+        """Names that an iteration gives the tensor, or a view of it, that another place has, too: they have no value afterwards."""
+        seen, found = [], {}
+        for key, (place, form, _) in sorted(carried.items(), key=lambda item: item[1][0].is_name):
+            if form is None:
+                continue
+            try:
+                tensors = [x for x in self._paired_forms(form, region.places[key].after) if isinstance(x, Tensor) and region.is_made_within(x)]
+            except Unmergeable:
+                continue  # which ends the conversion
+            if any(x.shares_memory(each) for i, x in enumerate(tensors) for each in (*seen, *tensors[:i])):
+                if not place.is_name:
+                    raise NotConvertible("an iteration of a loop of the graph leaves one tensor in two places")
+                found[key] = None
+            else:
+                seen += tensors
+        return found
 
     def _is_changed(self, place):
         before, after = place.before, place.after
@@ -273,7 +327,9 @@ class Control:
                 tensor = r.quietly(lambda x=x: _eager.copy(x) if isinstance(x, Tensor) else tnp.asarray(plain(x), dtype=ingraph.DTYPES[type(plain(x))]))
                 region.tape.watch(tensor, True)
                 tensors.append(tensor)
-                given.append(tensor if isinstance(x, Tensor) else Traced(plain(x), None, 1, tensor, region))
+                if isinstance(x, Tensor):
+                    r.choose(Choice(tensor, None, x))
+                given.append(tensor if isinstance(x, Tensor) else Traced(plain(x), None, 1, tensor, region, r.differentiating()))
             place.set(self._rebuilt(form, iter(given)))
         return Traced(0, None, 1, turn, region), tensors
 
@@ -302,11 +358,25 @@ class Control:
         _check_is_plain(text)
         places, others = sources(inputs, [turn.tensor, *tensors])
         attributes = {"body": encoded(text), "carried": len(befores), "stops": int(stops), "sources": places}
-        operands = [r.tensor_of(first), None if trips is None else r.tensor_of(trips), *map(r.tensor_of, befores), *others]
-        results = run("while", attributes, operands, [(x.dtype, list(x.shape)) for x in ends[1:]]) if befores else []
-        self._loop_ends(region, carried, befores, afters, results, first)
+        operands = [self._where_assumed(r.tensor_of(first)), None if trips is None else r.tensor_of(trips), *map(r.tensor_of, befores), *others]
+        results = self._results(attributes, operands, [(x.dtype, list(x.shape)) for x in ends[1:]]) if befores else []
+        self._loop_ends(region, carried, befores, afters, results, first, trips)
 
-    def _loop_ends(self, region, carried, befores, afters, results, first):
+    def _where_assumed(self, first):
+        for tensor, value in [] if self.recording.regions else self.recording.pinned:
+            first = tnp.logical_and(first, tensor if value else tnp.logical_not(tensor))
+        return first
+
+    def _results(self, attributes, operands, types):
+        """Where the recorded call does not come, a loop might have no end."""
+        r = self.recording
+        if all(region.is_real for region in r.regions):
+            return run("while", attributes, operands, types)
+        results = r.quietly(lambda: [_eager.copy(x) for x in operands[2 : 2 + len(types)]])
+        tell("while", attributes, operands, results)
+        return results
+
+    def _loop_ends(self, region, carried, befores, afters, results, first, trips):
         r = self.recording
         ends = []
         for before, after, result in zip(befores, afters, results):
@@ -315,9 +385,12 @@ class Control:
                 continue
             ends.append(result)
             if not region.is_made_within(after):
-                r.choices[id(result)] = Choice(result, None, before, after)
+                r.choose(Choice(result, None, before, after))
             elif first is not True:
-                r.choices[id(result)] = Choice(result, first, None, before)
+                r.choose(Choice(result, first, None, before))
+            elif isinstance(trips, Traced):
+                some = Traced(plain(trips) > 0, lambda: f"({trips.code} > 0)", 1)
+                r.choose(Choice(result, some, None, before))
         ends = iter(ends)
         for place, form, _ in carried.values():
             place.set(UNCLEAR if form is None else self._rebuilt(form, ends))

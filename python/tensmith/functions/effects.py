@@ -64,8 +64,6 @@ class Effects:
         """A tensor of the graph, or one that was there before it was chosen."""
         if id(choice.result) not in self._made:
             code, others = self._tensor(choice.result), [choice.first, choice.second]
-            if choice.condition is None and any(each is not None and self.recording.known(each) for each in others):
-                raise NotConvertible("a tensor outlives the call that a loop of the graph may have left as it was")
             if choice.condition is not None:
                 ways = [code if each is None else self.code_of(each) for each in others]
                 code = self.residual.let(f"{ways[0]} if {choice.condition.code} else {ways[1]}", 1, "n")
@@ -97,6 +95,36 @@ class Effects:
         code = self.residual.let(code, 1, "n")
         self._results.append((x, code))
         return code
+
+    def _check_chosen(self):
+        """What outlives the call, and may be a view of another tensor or that itself, is told from all that there is beside."""
+        for x, _ in self._results:
+            for choice in self.recording.choices.values():
+                if not x.shares_memory(choice.result) or x is choice.result and choice.condition is not None:
+                    continue
+                found = self._origins(choice)
+                others = [each.copy for each in self.recording.inputs] + [each for each, _ in self._results if each is not x]
+                if found is None or any(each.shares_memory(other) for each in found for other in others):
+                    refusal = NotConvertible("a tensor outlives the call that may be one that was there, or a view of it")
+                    refusal.site = choice.site
+                    raise refusal
+
+    def _origins(self, choice):
+        """The tensors that it may be; None where they are unknown."""
+        if isinstance(choice.first, list):
+            return None
+        pending, found = list(choice.tensors), []
+        while pending:
+            x = pending.pop()
+            if any(x is each for each in found):
+                continue
+            found.append(x)
+            for other in self.recording.choices.values():
+                if other is not choice and x.shares_memory(other.result):
+                    if isinstance(other.first, list):
+                        return None
+                    pending += other.tensors
+        return found
 
     # ---- what was changed
 
@@ -185,6 +213,7 @@ class Effects:
         recording, residual = self.recording, self.residual
         result = self.code_of(result)
         self.collect()
+        self._check_chosen()
         if len(recording.mutable) > 1:
             distinct = self.residual.constant(_eager.distinct)
             recording.assume(f"{distinct}(({', '.join(recording.mutable)}))", "constant", "what the call reads are distinct objects")
@@ -195,7 +224,8 @@ class Effects:
         for array in arrays:
             entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)
             codes.append(entry.code if entry else residual.constant(array))
-        return residual.compiled(codes, program_of(text), kinds, result), text
+        may_fail = any(step in text for step in ("while|", "branch|", "gather"))
+        return residual.compiled(codes, program_of(text), kinds, result, may_fail), text
 
 
 def _instance(kind, attributes):

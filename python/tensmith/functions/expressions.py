@@ -3,6 +3,7 @@
 import ast
 import operator
 
+from ..numpy.dtypes import Tensor
 from .frames import Frame
 from .scalars import NotConvertible, Traced, is_number
 
@@ -32,7 +33,7 @@ class Expressions:
         return self.objects.attribute(self.value(node.value, frame), node.attr)
 
     def _of_Subscript(self, node, frame):
-        return self.objects.item(self.value(node.value, frame), self.value(node.slice, frame))
+        return self.objects.item(self.value(node.value, frame), self.value(node.slice, frame), node)
 
     def _of_Slice(self, node, frame):
         bounds = [None if each is None else self.recording.pin(self.value(each, frame)) for each in (node.lower, node.upper, node.step)]
@@ -69,6 +70,8 @@ class Expressions:
         if isinstance(op, (ast.Is, ast.IsNot)):
             if is_number(a) and is_number(b) and (isinstance(a, Traced) or isinstance(b, Traced)):
                 raise NotConvertible("numbers are compared by `is`")
+            if a is not b and isinstance(a, Tensor) and isinstance(b, Tensor):
+                self.recording.check_identity(a, b)
             return (a is b) == isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)):
             return self.objects.contains(b, a) == isinstance(op, ast.In)
@@ -183,21 +186,28 @@ class Expressions:
 
     # ---- comprehensions
 
-    def _comprehension(self, node, frame, take):
+    def _inner(self, node, frame):
         inner = self.recording.make(Frame(set(), frozenset(), frame, frame.globals, {}))
         for each in node.generators:
             inner.bound |= {part.id for part in ast.walk(each.target) if isinstance(part, ast.Name)}
-        self._generators(node.generators, 0, frame, inner, take)
+        return inner
 
-    def _generators(self, generators, i, outer, inner, take):
-        if i == len(generators):
-            return take(inner)
-        each = generators[i]
-        for value in self.calls.iterate(self.value(each.iter, outer if i == 0 else inner)):
+    def _comprehension(self, node, frame, take):
+        inner = self._inner(node, frame)
+        for _ in self._each(node.generators, self.calls.iterate(self.value(node.generators[0].iter, frame)), inner):
+            take(inner)
+
+    def _each(self, generators, values, inner):
+        """Once for each combination of values that passes the tests, of which the names in `inner` have then."""
+        for value in values:
             self._steps += 1
-            self.assign(each.target, value, inner)
-            if all(self.calls.truth(self.value(test, inner)) for test in each.ifs):
-                self._generators(generators, i + 1, outer, inner, take)
+            self.assign(generators[0].target, value, inner)
+            if not all(self.calls.truth(self.value(test, inner)) for test in generators[0].ifs):
+                continue
+            if rest := generators[1:]:
+                yield from self._each(rest, self.calls.iterate(self.value(rest[0].iter, inner)), inner)
+            else:
+                yield
 
     def _of_ListComp(self, node, frame):
         result = self.recording.make([])
@@ -205,7 +215,9 @@ class Expressions:
         return result
 
     def _of_GeneratorExp(self, node, frame):
-        return iter(self._of_ListComp(node, frame))
+        inner = self._inner(node, frame)
+        first = self.calls.iterate(self.value(node.generators[0].iter, frame))
+        return self.recording.make(value for _ in self._each(node.generators, first, inner) for value in [self.value(node.elt, inner)])
 
     def _of_SetComp(self, node, frame):
         return {self.recording.pin(each) for each in self._of_ListComp(node, frame)}

@@ -40,7 +40,8 @@ def along_axis(truth, x, indices, axis):
 
 
 def _present(truth, indices, count):
-    """The places counted from the begin."""
+    """The places counted from the begin; `count`, which fails where the graph runs, for one before it."""
     if not truth(tnp.all((indices >= -count) & (indices < count))):
         raise IndexError("an index is out of range")
-    return tnp.astype(tnp.where(indices < 0, indices + count, indices), tnp.int64)
+    indices = tnp.astype(indices, tnp.int64)
+    return tnp.where(indices < -count, count, tnp.where(indices < 0, indices + count, indices))

@@ -64,8 +64,8 @@ class Interpreter(Expressions):
             try:
                 self.block(node.body, frame, Rest(False, []) if frame.yields is None else None)
             except _Return as result:
-                return iter(frame.yields) if frame.yields is not None else result.value
-            return iter(frame.yields) if frame.yields is not None else None
+                return self.recording.make(iter(frame.yields)) if frame.yields is not None else result.value
+            return self.recording.make(iter(frame.yields)) if frame.yields is not None else None
         finally:
             self._depth -= 1
             self.recording.line = line
@@ -234,7 +234,7 @@ class Interpreter(Expressions):
             self.objects.set_attribute(owner, target.attr, self.calls.in_place(function, before, self.value(node.value, frame)))
         elif isinstance(target, ast.Subscript):
             owner, key = self.value(target.value, frame), self.value(target.slice, frame)
-            before = self.objects.item(owner, key)
+            before = self.objects.item(owner, key, node)
             self.objects.set_item(owner, key, self.calls.in_place(function, before, self.value(node.value, frame)))
 
     # ---- branches
@@ -285,11 +285,12 @@ class Interpreter(Expressions):
             frame.loop = before
 
     def _while(self, node, frame):
-        if self.recording.is_in_graph(node) and (first := self.test(node.test, frame, node)) is not False:
-            if isinstance(first, Traced) or not self.recording.regions:
-                self._while_in_graph(node, frame, first)
-                return
-        while self.test(node.test, frame, node, "trip count"):
+        first = self.test(node.test, frame, node) if self.recording.is_in_graph(node) else None
+        if isinstance(first, Traced) or first and not self.recording.regions:
+            self._while_in_graph(node, frame, first)
+            return
+        while self.test(node.test, frame, node, "trip count") if first is None else first:
+            first = None
             self._steps += 1
             try:
                 self.block(node.body, frame)

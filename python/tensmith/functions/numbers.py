@@ -4,6 +4,7 @@ A number that was read from a tensor is both: code behind the graph, where Pytho
 combined with it, or a branch or a loop of the graph depends on it.
 """
 
+from .. import _eager
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import ingraph
@@ -23,6 +24,8 @@ class Numbers:
         if self.regions:
             raise NotConvertible("what is read from a tensor decides here, within a branch or a loop of the graph")
         k = self.residual.constant(x.value)
+        if x.tensor is not None and type(x.value) is bool:
+            self.pinned.append((x.tensor, x.value))
         self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", relaxes, stage=x.stage)
         return x.value
 
@@ -31,16 +34,17 @@ class Numbers:
         value = function(*map(plain, arguments))
         if max(x.stage for x in arguments if isinstance(x, Traced)) == 0:
             return self._computed_before(function, arguments, value)
+        within = [tape for x in arguments if isinstance(x, Traced) for tape in x.within]
         tensor = ingraph.applied(self.in_graph, function, arguments) if all(self._is_in_graph(x) for x in arguments) else None
         if self.regions:
             if tensor is None:
                 name = getattr(function, "__name__", function)
                 raise NotConvertible(f"{name} of numbers that are read from tensors has no form in a branch or a loop of the graph")
-            return Traced(value, None, 1, tensor, self.regions[-1])
+            return Traced(value, None, 1, tensor, self.regions[-1], within)
         code = self._code_behind(function, arguments, value)
         if not ingraph.cannot_raise(function, arguments) or tensor is None:
             code = code()
-        traced = Traced(value, code, 1, tensor)
+        traced = Traced(value, code, 1, tensor, None, within)
         return traced if type(value) in (int, float) or type(value) is bool and tensor is not None else self.pin(traced, "branch")
 
     def _computed_before(self, function, arguments, value):
@@ -70,6 +74,8 @@ class Numbers:
 
     def in_graph(self, x):
         """The tensor of a number, by its type."""
+        if type(plain(x)) is int and abs(plain(x)) >= ingraph.LARGEST and (not isinstance(x, Traced) or x.stage == 0):
+            raise NotConvertible("an integer of more than 62 bits is a number of the graph")
         if not isinstance(x, Traced):
             return asarray(x, dtype=ingraph.DTYPES[type(x)])
         if x.stage == 0:
@@ -77,6 +83,8 @@ class Numbers:
                 return self.case.row(x.value, x.code)
             if x.tensor is None:
                 dtype = ingraph.DTYPES[type(x.value)]
+                if type(x.value) is int:
+                    self.assume(f"-{ingraph.LARGEST} < {x.code} < {ingraph.LARGEST}", "constant", "an integer has at most 62 bits")
                 x.tensor = self.made(f"{self.residual.constant(asarray)}({x.code}, dtype={self.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
             return x.tensor
         if x.tensor is None or x.region is not None and x.region not in self.regions:
@@ -87,19 +95,32 @@ class Numbers:
         """Of a tensor or a number."""
         return x if isinstance(x, Tensor) else self.in_graph(x)
 
+    def beside_tensors(self, x):
+        """The tensor of a number that tensors are combined with. Numbers of Python are constant to derivatives, which their tensors in the graph are not."""
+        if x.stage and type(x.value) is float and any(tape in x.within for tape in self.differentiating()):
+            raise NotConvertible("a number that was read from a tensor is combined with tensors where derivatives are recorded")
+        return self.in_graph(x)
+
+    def differentiating(self):
+        """The tapes that record for derivatives of the program's."""
+        tapes = [*_eager.recording(), *(tape for region in self.regions for tape in region.outer)]
+        own = [self.tape, *(region.tape for region in self.regions)]
+        return [tape for tape in tapes if tape not in own]
+
     def number_of(self, tensor, value):
         """The number that a tensor of no dimensions holds; `value`: in the recorded call."""
         if self.regions:
-            return Traced(value, None, 1, tensor, self.regions[-1])
-        return Traced(value, self._code_of_element(tensor, type(value)), 1, tensor)
+            return Traced(value, None, 1, tensor, self.regions[-1], self.differentiating())
+        return Traced(value, self._code_of_element(tensor, type(value)), 1, tensor, None, self.differentiating())
 
     def scalar_of(self, tensor, convert):
         """A number that the program reads from a tensor."""
         value = convert(self.quietly(lambda: tensor.item()))
-        number = ingraph.scalar(tensor, type(value)) if type(value) in ingraph.DTYPES else None
+        is_large = type(value) is int and abs(value) >= ingraph.LARGEST
+        number = ingraph.scalar(tensor, type(value)) if type(value) in ingraph.DTYPES and not is_large else None
         if self.regions:
-            return Traced(value, None, 1, number, self.regions[-1])
-        return Traced(value, self._code_of_element(tensor, convert), 1, number)
+            return Traced(value, None, 1, number, self.regions[-1], self.differentiating())
+        return Traced(value, self._code_of_element(tensor, convert), 1, number, None, self.differentiating())
 
     def _code_of_element(self, tensor, convert):
         """Of the tensor as it is now."""

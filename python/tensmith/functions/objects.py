@@ -5,7 +5,7 @@ import types
 from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
 from .recording import is_plain_class
-from .regions import MISSING, UNCLEAR
+from .regions import MISSING, UNCLEAR, Choice
 from .scalars import NotConvertible, Traced
 
 _CONTAINERS = (list, dict, tuple, str, bytes, range, set, frozenset, int, float, bool, type(None), slice)
@@ -45,7 +45,7 @@ class Objects:
             self.recording.gradient_used(x, "read")
         if name in ("real", "imag", "__dict__", "strides", "is_ready"):
             raise NotConvertible(f"a tensor's {name} has no conversion")
-        return getattr(x, name)
+        return self.recording.view(x, getattr(x, name))
 
     def _of_class(self, x, name):
         r = self.recording
@@ -144,12 +144,15 @@ class Objects:
 
     # ---- elements
 
-    def item(self, x, key):
+    def item(self, x, key, site=None):
+        """site: the index, of the syntax tree."""
         r = self.recording
         if isinstance(x, Tensor):
-            if self._is_gathered(x, key):
-                return indexing.item(self.interpreter.calls, x, self._in_graph(key))
-            return x[self._plain_key(key)]
+            is_of_number = any(isinstance(each, Traced) for each in (key if isinstance(key, tuple) else [key]))
+            if self._is_gathered(x, key) and not (is_of_number and site in r.refused):
+                result = indexing.item(self.interpreter.calls, x, self._in_graph(key))
+                return r.choose(Choice(result, None, x, None, site)) if is_of_number else result  # which is a view
+            return r.view(x, x[self._plain_key(key)])
         key = self._plain_key(key)
         if isinstance(x, (list, dict)):
             return r.touch(x)[key]

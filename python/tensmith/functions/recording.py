@@ -9,6 +9,7 @@ Invariant: whatever the call's course depends on is an assumption of the residua
 
 import collections
 import contextlib
+import sys
 import types
 
 from .. import _eager
@@ -62,7 +63,9 @@ class Recording(Numbers):
         self.converted = set()  # branches and loops that are the graph's
         self.case, self.recursing = None, None  # of a recursion (recursion.py); the function that calls itself now
         self.joined = []  # codes of lists of tensors whose elements were read at once, and the lists
-        self.choices = {}  # id of a tensor -> a Choice (control.py)
+        self.choices = {}  # id of a tensor -> a Choice (regions.py)
+        self.pinned = []  # truths of tensors that are assumptions: where they do not hold, loops of the graph that come later do not turn
+        self.viewed = set()  # ids of those that there may be views of
 
     # ---- assumptions
 
@@ -266,12 +269,38 @@ class Recording(Numbers):
 
     def note_elements(self, x, write):
         """Of a tensor that is about to be written."""
+        for key in [key for key in self.choices if self._is_dead(key)]:
+            del self.choices[key]
         for choice in self.choices.values():
-            others = [each for each in (choice.first, choice.second) if each is not None]
-            if x is choice.result or any(x.shares_memory(each) for each in [choice.result, *others]):
-                raise NotConvertible("a tensor is written that a branch or a loop of the graph has chosen")
+            if any(x.shares_memory(each) for each in [choice.result, *choice.tensors]):
+                refusal = NotConvertible("a tensor is written that a branch, a loop or an index of the graph has chosen")
+                refusal.site = choice.site
+                raise refusal
         if self.regions:
             self.regions[-1].note_elements(x, write)
+
+    def _is_dead(self, key):
+        """Whether the program has the choice's result no more: the table alone refers to it."""
+        return key not in self.viewed and sys.getrefcount(self.choices[key].result) <= 2
+
+    def choose(self, choice):
+        self.choices[id(choice.result)] = choice
+        return choice.result
+
+    def view(self, x, result):
+        """Of a tensor that was chosen, `result` may be a view."""
+        parts = result if isinstance(result, (tuple, list)) else [result]
+        if id(x) in self.choices and any(isinstance(each, Tensor) and each.shares_memory(x) for each in parts):
+            self.viewed.add(id(x))
+        return result
+
+    def check_identity(self, *tensors):
+        if any(id(x) in self.choices for x in tensors):
+            raise NotConvertible("the identity of a tensor that a branch or a loop of the graph has chosen is asked for")
+
+    def is_made_here(self, x):
+        """Whether nobody can know it outside of the branch or the loop of the graph that is recorded now."""
+        return not self.regions or id(x) in self.regions[-1].made
 
     def check_known(self, x):
         """A tensor that was computed in a region which is closed must not be used outside of it."""

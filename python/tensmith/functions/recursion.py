@@ -26,7 +26,8 @@ from ..numpy.dtypes import Tensor
 from ..recorded.operators import operator
 from .frames import Interpreted
 from .recording import CONSTANTS, is_plain_class
-from .regions import Region
+from .regions import Choice, Region
+from .ingraph import LARGEST
 from .residual import Scope
 from .rows import capacity
 from .scalars import NotConvertible, Traced
@@ -52,17 +53,25 @@ class Recursion:
                 for child in found[0]:
                     self.find(child)
                 return self.result
-        if len(self.cases) == _MOST_CASES:
-            raise NotConvertible("a recursion has more cases than are converted")
         case = Case(self.recording, x)
-        with Region(self.recording, self.site):
+        with Region(self.recording, self.site) as region:
             values = self._flat(self._body(case, self.find))
+            self._check_made(region, values)
             values = [self.recording.quietly(lambda x=x: _eager.copy(x)) for x in values]
-        self.cases.append(case)
+        if not any(self.recording.residual.scope_function(each.scope)(x) is not None for each in self.cases):  # which were found below it
+            self.cases.append(case)
+        if len(self.cases) > _MOST_CASES:
+            raise NotConvertible("a recursion has more cases than are converted")
         self.result = self.result or values
         if [(a.shape, a.dtype) for a in values] != [(a.shape, a.dtype) for a in self.result]:
             raise NotConvertible("a recursion's results differ in shape or type")
         return self.result
+
+    def _check_made(self, region, values):
+        """All that the function gives is of its own, as the loop's results are."""
+        for i, x in enumerate(values):
+            if not region.is_made_within(x) or any(x.shares_memory(each) for each in values[:i]):
+                raise NotConvertible("a recursion gives a tensor that was there before, or one twice")
 
     def _body(self, case, called):
         before = self.child
@@ -73,7 +82,9 @@ class Recursion:
                 case.children.append(x)
                 case.scope.children.append(self._code_of(x))
             count[0] += 1
-            return self._rebuilt(called(x) if called == self.find else called(count[0] - 1))
+            values = called(x) if called == self.find else called(count[0] - 1)
+            values = [self.recording.quietly(lambda x=x: _eager.copy(x)) for x in values] if called == self.find else values
+            return self._rebuilt([self.recording.choose(Choice(each, None, [])) for each in values])
 
         self.child = child
         try:
@@ -226,6 +237,8 @@ def _walk(cases, root, widths, most):
 
 def _padded(rows, width, room, dtype):
     result = numpy.zeros((room, width), dtype)
+    if dtype == "int64" and any(abs(each) >= LARGEST for row in rows for each in row):
+        raise OverflowError("an integer of an object has more than 62 bits")
     for i, row in enumerate(rows):
         result[i, : len(row)] = row
     return result

@@ -8,6 +8,7 @@ afterwards, and writes these as the program would.
 Invariant: what a region can't note (gradients, sets, iterators) is not changed within one; whoever would refuses.
 """
 
+import collections
 import contextlib
 
 from .. import _eager
@@ -32,13 +33,32 @@ class Place:
         self.before = self.after = None
 
 
-class Region:
-    """As a context it records; `places` are there afterwards. Made within it are those objects that nobody outside of it can know."""
+class Choice(collections.namedtuple("Choice", "result condition first second site", defaults=(None, None, None))):
+    """A tensor of the graph that in Python is the one or the other of two, or a view of it: where None, one of its own. `condition` is None where it is not
+    told which; `first` may be a list of tensors. site: an index, where that has chosen.
+    """
 
-    def __init__(self, recording, site):
+    __slots__ = ()
+
+    @property
+    def tensors(self):
+        found = []
+        for each in (self.first, self.second):
+            found += each if isinstance(each, (list, tuple)) else [] if each is None else [each]
+        return found
+
+
+class Region:
+    """As a context it records; `places` are there afterwards. Made within it are those objects that nobody outside of it can know.
+
+    is_real: whether the recorded call comes here, so that values are those of a real one.
+    """
+
+    def __init__(self, recording, site, is_real=True):
         self.recording, self.site = recording, site
+        self.is_real = is_real and all(each.is_real for each in recording.regions)
         self.tape = _eager.tape(True, True)
-        self.places, self.made, self.kept = {}, {}, []
+        self.places, self.made, self.kept, self.outer = {}, {}, [], []
         self._is_noting = False
 
     def __enter__(self):
@@ -66,8 +86,8 @@ class Region:
             raise refusal from None
 
     def _resume(self):
-        self._outer = list(_eager.recording())
-        for tape in reversed(self._outer):
+        self.outer = list(_eager.recording())
+        for tape in reversed(self.outer):
             tape.end()
         self.tape.begin()
         self.recording.regions.append(self)
@@ -75,7 +95,7 @@ class Region:
     def _leave(self):
         for tape in reversed(list(_eager.recording())):
             tape.end()
-        for tape in self._outer:
+        for tape in self.outer:
             tape.begin()
         self.recording.regions.pop()
         self.recording.closed.append(self.tape)
@@ -95,13 +115,13 @@ class Region:
         inner = list(_eager.recording())
         for tape in reversed(inner):
             tape.end()
-        for tape in self._outer:
+        for tape in self.outer:
             tape.begin()
         self.recording.regions.pop()
         try:
             yield
         finally:
-            for tape in reversed(self._outer):
+            for tape in reversed(self.outer):
                 tape.end()
             for tape in inner:
                 tape.begin()
@@ -178,7 +198,10 @@ class Region:
 
     def is_made_within(self, x):
         """Whether the tensor's memory is the region's own."""
-        return self.tape.is_bound(x) and not any(x.shares_memory(each) for each in self.kept)
+        if not self.tape.is_bound(x) or any(x.shares_memory(each) for each in self.kept):
+            return False
+        chosen = [choice for choice in self.recording.choices.values() if x.shares_memory(choice.result)]
+        return all(not isinstance(choice.first, list) and all(self.is_made_within(each) for each in choice.tensors) for choice in chosen)
 
 
 def _copied(x):
@@ -193,6 +216,13 @@ def _fill(x, values):
         x.update(values)
 
 
+def _put_back(names, values):
+    """Other threads find each name at any time."""
+    names.update(values)
+    for name in [name for name in names if name not in values]:
+        del names[name]
+
+
 def snapshot_of(container, kind):
     """A function that puts back what an attribute's, a cell's or a global's owner holds."""
     if kind == "cell":
@@ -200,7 +230,7 @@ def snapshot_of(container, kind):
         return lambda: setattr(container, "cell_contents", before)
     if kind == "global":
         values = dict(container)
-        return lambda: _fill(container, values)
+        return lambda: _put_back(container, values)
     tables = [vars(container), *(vars(container).get(name) for name in ("_parameters", "_buffers", "_modules"))]
     held = [(table, dict(table)) for table in tables if type(table) is dict]
 

@@ -42,7 +42,7 @@ class Scope:
 
     def __init__(self, argument):
         self.argument, self.names = argument, {argument}
-        self.lines, self.children, self.rows = [], [], ([], [])
+        self.lines, self.children, self.rows, self.known = [], [], ([], []), {}
 
     def text(self):
         """None where an assumption does not hold."""
@@ -72,12 +72,14 @@ class Residual:
         return self._names[key]
 
     def let(self, code, stage=0, letter="t"):
-        name = self.name(letter)
         if scope := self.scope_of(code):
-            scope.lines.append(f"{name} = {code}")
-            scope.names.add(name)
-        else:
-            self._line(f"{name} = {code}", stage)
+            if code not in scope.known:  # the numbers that it reads are the same however often it is recorded
+                scope.known[code] = self.name(letter)
+                scope.lines.append(f"{scope.known[code]} = {code}")
+                scope.names.add(scope.known[code])
+            return scope.known[code]
+        name = self.name(letter)
+        self._line(f"{name} = {code}", stage)
         return name
 
     # ---- functions within
@@ -151,7 +153,7 @@ class Residual:
         holds = self.constant(_eager.Guards(list(zip(kinds, likes))).failed)
         self.before.append(f"if (at := {holds}(({', '.join(codes)},))) >= 0: failed.append({self.constant(numbers)}[at]); return failed")
 
-    def compiled(self, inputs, program, types, result):
+    def compiled(self, inputs, program, types, result, may_fail=False):
         """The function of (arguments, named arguments, an empty list `failed`); gives `failed` where an assumption does not hold."""
         self._check()
         lines = ["def run(arguments, named, failed):", " try:"]
@@ -160,6 +162,8 @@ class Residual:
         if program is not None:
             lines.append(f"  inputs = [{', '.join(inputs)}]")
             lines.append(f"  outs = {self.constant(program.run)}(inputs, {self.constant(types)})")
+            if may_fail:  # which is known once it has run
+                lines.append("  outs[0].wait()")
         lines += ["  " + line for line in self.after] + ["  pass", " except Exception: return failed"]
         lines += [" " + line for line in self.effects] + [f" return {result}"]
         scope = dict(self.constants)

@@ -7,6 +7,8 @@ from .. import numpy as tnp
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import indexing
+from .ingraph import LARGEST
+from .regions import Choice
 from .scalars import Range, Traced, plain
 
 
@@ -16,10 +18,10 @@ def rows_of(calls, x):
     if isinstance(x, (range, Range)):
         return _range_of(calls, *(x.bounds if isinstance(x, Range) else (x.start, x.stop, x.step)))
     if isinstance(x, Tensor) and x.ndim and x.shape[0]:
-        return x.shape[0], lambda turn: _row(calls, x, turn, None)
+        return x.shape[0], lambda turn: _row(calls, x, turn, None, x)
     if isinstance(x, (tuple, list)) and not r.is_outside(x) and x and isinstance(x[0], Tensor) and all(_is_like(each, x[0]) for each in x):
         rows = calls.native(tnp.stack, [list(x)], {})
-        return len(x), lambda turn: _row(calls, rows, turn, None)
+        return len(x), lambda turn: _row(calls, rows, turn, None, tuple(x))
     if type(x) is not list or not r.is_outside(x) or id(x) in r.admitted or id(x) in r.tails or not x:
         return None
     code, what = r.known(x)[1:]
@@ -34,7 +36,7 @@ def rows_of(calls, x):
         r.joined.append((code, x))
     rows = r.made(f"{r.residual.constant(_joined)}({code}, {most})", _joined(x, most))
     count = Traced(len(x), r.residual.let(f"len({code})"), 0)
-    return count, lambda turn: _row(calls, rows, turn, kind)
+    return count, lambda turn: _row(calls, rows, turn, kind, x)
 
 
 def _range_of(calls, *bounds):
@@ -56,9 +58,11 @@ def _range_of(calls, *bounds):
     return count, at
 
 
-def _row(calls, rows, turn, kind):
-    row = indexing.item(calls, rows, calls.recording.in_graph(turn))
-    return calls.recording.number_of(row, kind(calls.recording.quietly(lambda: row.item()))) if kind in (int, float) else row
+def _row(calls, rows, turn, kind, origin):
+    """origin: the tensor that the row is a view of, or the tensors of which it is one; a list where the caller has them."""
+    r = calls.recording
+    row = indexing.item(calls, rows, r.in_graph(turn))
+    return r.number_of(row, kind(r.quietly(lambda: row.item()))) if kind in (int, float) else r.choose(Choice(row, None, origin))
 
 
 def capacity(count):
@@ -83,7 +87,7 @@ def _shell(x):
 
 
 def _is_like(x, like):
-    if type(x) is not type(like):
+    if type(x) is not type(like) or type(x) is int and abs(x) >= LARGEST:
         return False
     return not isinstance(like, Tensor) or x.dtype == like.dtype and x.shape == like.shape and not x.requires_grad
 

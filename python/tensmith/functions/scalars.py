@@ -20,12 +20,14 @@ class NotConvertible(BaseException):
 
 
 class Traced:
-    """code: a name of the residual's, or a function that gives one once it is needed, or None; region: where its tensor was computed."""
+    """code: a name of the residual's, or a function that gives one once it is needed, or None; region: where its tensor was computed; within: the tapes that
+    recorded for derivatives there.
+    """
 
-    __slots__ = ("_code", "region", "stage", "tensor", "value")
+    __slots__ = ("_code", "region", "stage", "tensor", "value", "within")
 
-    def __init__(self, value, code, stage, tensor=None, region=None):
-        self.value, self._code, self.stage, self.tensor, self.region = value, code, stage, tensor, region
+    def __init__(self, value, code, stage, tensor=None, region=None, within=()):
+        self.value, self._code, self.stage, self.tensor, self.region, self.within = value, code, stage, tensor, region, within
 
     @property
     def code(self):
