@@ -63,6 +63,8 @@ def main():
     parser.add_argument("--only", default=",".join(programs_of_janus.PROGRAMS))
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
+    if options.steps < 2:
+        parser.error("the first steps convert and are left out, so that there must be two at least")
     results = {"load_average": os.getloadavg()[0], "steps": options.steps, "scale": options.scale}
     if options.out and options.out.exists():
         results = {**json.loads(options.out.read_text()), **results}
