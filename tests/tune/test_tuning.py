@@ -153,8 +153,7 @@ def test_two_tuners_on_one_database(model, tmp_path):
     words = [TENSMITH, "tune", model, "--trials", "8", "--batch", "2", "--database", database, "--runner", RUNNER]
     both = [subprocess.Popen([*map(str, words), "--seed", str(seed)], stdout=subprocess.DEVNULL) for seed in (1, 2)]
     assert [each.wait(timeout=300) for each in both] == [0, 0]
-    # One that begins when the other has ended finds all trials there.
-    assert 8 <= count(database) <= 16
+    assert 8 < count(database) <= 16
 
 
 def test_runners_that_answer_nonsense_are_dropped(model, tmp_path):
