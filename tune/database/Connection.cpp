@@ -3,6 +3,7 @@
 
 #include "files/Failure.h"
 
+#include <chrono>
 #include <filesystem>
 #include <sqlite3.h>
 
@@ -10,6 +11,7 @@ namespace tensmith::tune {
 namespace {
 
 constexpr int kPatienceMilliseconds = 30000; // for other writers
+constexpr int kPauseMilliseconds = 5;
 
 std::string meaningOf(int code, const char *message) {
   switch (code & 0xff) {
@@ -60,6 +62,18 @@ void Connection::check(int code) const {
 
 void Connection::execute(const char *sql) const {
   check(::sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr));
+}
+
+void Connection::useWriteAheadLog() const {
+  using Clock = std::chrono::steady_clock;
+  auto end = Clock::now() + std::chrono::milliseconds(kPatienceMilliseconds);
+  int code = SQLITE_BUSY;
+  while ((code & 0xff) == SQLITE_BUSY && Clock::now() < end) {
+    code = ::sqlite3_exec(handle_, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
+    if ((code & 0xff) == SQLITE_BUSY)
+      ::sqlite3_sleep(kPauseMilliseconds);
+  }
+  check(code);
 }
 
 int64_t Connection::lastRow() const { return ::sqlite3_last_insert_rowid(handle_); }

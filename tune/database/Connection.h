@@ -59,6 +59,10 @@ public:
   Connection &operator=(const Connection &) = delete;
 
   void execute(const char *sql) const;
+  /// Readers and a writer at once. Of two programs that ask for it in a new file SQLite refuses one
+  /// at once, whatever patience it has, since both hold a lock that the other waits for: it tries
+  /// again.
+  void useWriteAheadLog() const;
   int64_t lastRow() const;
   const std::string &path() const { return path_; }
   /// Throws what `code` means of this file, unless it is success.

@@ -64,7 +64,8 @@ Winner winnerOf(const Statement &row, int column) {
 
 Database::Database(const std::string &path, Access access) : connection_(path, access) {
   if (access == Access::Write) {
-    connection_.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+    connection_.useWriteAheadLog();
+    connection_.execute("PRAGMA synchronous = NORMAL");
     makeTables();
     Statement quick(connection_, "PRAGMA quick_check(1)");
     if (quick.step() && quick.text(0) != "ok")

@@ -6,6 +6,7 @@
 #include "files/Files.h"
 
 #include <gtest/gtest.h>
+#include <latch>
 #include <random>
 #include <sys/wait.h>
 #include <thread>
@@ -39,6 +40,22 @@ protected:
 };
 
 } // namespace
+
+// Breaks if one of two that make the file at the same moment is refused, as one in five was.
+TEST_F(DatabaseFile, IsMadeByTwoAtOnce) {
+  for (int round = 0; round < 100; ++round) {
+    std::string name = path(("new" + std::to_string(round)).c_str()), messages[2];
+    std::latch both(2);
+    auto make = [&](std::string &message) {
+      both.arrive_and_wait();
+      message = messageOf([&] { Database made(name, Access::Write); });
+    };
+    std::thread other(make, std::ref(messages[1]));
+    make(messages[0]);
+    other.join();
+    ASSERT_EQ(messages[0] + messages[1], "") << round;
+  }
+}
 
 TEST_F(DatabaseFile, KeepsTrialsWithAllRepetitions) {
   Database(path(), Access::Write).add(kConv, trialOf("\"tile_rows\":6", {1e-3, 1.25e-3}));
