@@ -21,13 +21,6 @@
 namespace tensmith::nest {
 namespace {
 
-std::vector<Expr> asIndices(const std::vector<Affine> &all) {
-  std::vector<Expr> result;
-  for (const Affine &each : all)
-    result.push_back(index(each));
-  return result;
-}
-
 class Cache {
 public:
   Cache(NestChange &change, ScheduleState &state, const CacheRequest &request)
@@ -43,7 +36,7 @@ public:
     if (std::string problem = addCopy(copy, *box_, true); !problem.empty())
       return problem;
     for (const std::string &each : users_)
-      redirectLoads(each);
+      redirect(each);
     change_.renew();
     std::string problem = change_.place(copy, request_.loop, loopNames(""), true);
     return problem.empty() ? staleReads(copy) : problem;
@@ -73,7 +66,7 @@ public:
     if (std::string problem = addCopy(last, *out, false); !problem.empty())
       return problem;
     for (const std::string &each : users_) {
-      redirectLoads(each);
+      redirect(each);
       redirectTarget(each);
     }
     change_.renew();
@@ -177,38 +170,13 @@ private:
   }
 
   /// The cache's indices at these of the tensor, over the statement's iterators.
-  std::vector<Expr> placed(const std::vector<Affine> &at, const std::vector<Affine> &indices) {
-    std::map<std::string, Affine> values;
-    for (size_t number = 0; number < at.size(); ++number)
-      values[box_->at[number]] = at[number];
-    std::vector<Affine> result = at;
-    for (int64_t dim : order_)
-      result.push_back(indices[size_t(dim)] - substituted(box_->low[size_t(dim)], values));
-    return asIndices(result);
+  std::vector<Affine> own(const std::string &statement, const std::vector<Affine> &indices) {
+    return placed(*box_, order_, at_[statement], indices);
   }
 
-  static std::vector<Affine> affineIndices(const std::vector<Expr> &indices, size_t rank) {
-    std::vector<Affine> result;
-    for (size_t dim = 0; dim < rank; ++dim)
-      result.push_back(indices[dim]->affine);
-    return result;
-  }
-
-  void redirectLoads(const std::string &name) {
-    Statement &statement = *change_.nest.statement(name);
-    auto replace = [&](const Expression &load) -> Expr {
-      if (load.tensor != request_.tensor)
-        return nullptr;
-      Expression own = load;
-      std::vector<Expr> rest(load.operands.begin() + int64_t(rankOf(load)), load.operands.end());
-      own.tensor = request_.name;
-      own.operands = placed(at_[name], affineIndices(load.operands, rankOf(load)));
-      own.operands.insert(own.operands.end(), rest.begin(), rest.end());
-      return std::make_shared<Expression>(std::move(own));
-    };
-    statement.value = withLoads(statement.value, replace);
-    for (Expr &each : statement.indices)
-      each = withLoads(each, replace);
+  void redirect(const std::string &name) {
+    redirectLoads(*change_.nest.statement(name), request_.tensor, request_.name,
+                  [&](const std::vector<Affine> &indices) { return own(name, indices); });
   }
 
   void redirectTarget(const std::string &name) {
@@ -216,7 +184,7 @@ private:
     if (statement.tensor != request_.tensor)
       return;
     statement.indices =
-        placed(at_[name], affineIndices(statement.indices, statement.indices.size()));
+        asIndices(own(name, affineIndices(statement.indices, statement.indices.size())));
     statement.tensor = request_.name;
   }
 
@@ -226,13 +194,12 @@ private:
       return "the name '" + name + "' is taken, or no identifier";
     Statement copy;
     copy.name = name;
-    std::map<std::string, Affine> values;
     std::vector<Affine> at, inside, outside(order_.size());
     for (size_t number = 0; number < loops_.size(); ++number) {
       copy.iterators.push_back(change_.newIterator(copy, "a" + std::to_string(number)));
       at.push_back(Affine(copy.iterators.back()));
-      values[box_->at[number]] = at.back();
     }
+    std::map<std::string, Affine> values = valuesAt(*box_, at);
     inside = at;
     for (int64_t dim : order_) {
       copy.iterators.push_back(change_.newIterator(copy, "x" + std::to_string(dim)));

@@ -19,6 +19,7 @@
 #include <isl/space.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace tensmith::nest {
@@ -65,13 +66,6 @@ bool isAffine(const std::vector<Expr> &indices, size_t rank) {
                      [](const Expr &each) { return each->operation == Operation::Index; });
 }
 
-std::vector<Affine> affineOf(const std::vector<Expr> &indices, size_t rank) {
-  std::vector<Affine> result;
-  for (size_t dim = 0; dim < rank; ++dim)
-    result.push_back(indices[dim]->affine);
-  return result;
-}
-
 /// { S[i...] -> T[...] } of the accesses to the tensor that are writes, or are none.
 isl::map elements(const Relations &relations, const std::string &statement,
                   const std::string &tensor, bool isWrite) {
@@ -109,7 +103,7 @@ public:
     for (const std::string &each : stage_.writers)
       extend(each);
     for (const std::string &each : stage_.readers)
-      redirectReader(each);
+      redirect(*change_.nest.statement(each), at_[each]);
     resizeTensor();
     change_.renew();
     for (size_t number = stage_.writers.size(); number-- > 0 && problem.empty();)
@@ -133,7 +127,7 @@ private:
       forEachLoad(writer, [&](const Expression &load, size_t rank) {
         bool isOwn = load.tensor == tensor_;
         if (isOwn && (!isAffine(load.operands, rank) ||
-                      affineOf(load.operands, rank) != affineOf(writer.indices, rank)))
+                      affineIndices(load.operands, rank) != affineIndices(writer.indices, rank)))
           problem = "'" + each + "' reads other elements of '" + tensor_ + "' than it writes";
       });
     }
@@ -170,40 +164,15 @@ private:
     return {};
   }
 
-  std::map<std::string, Affine> valuesAt(const std::vector<Affine> &at) const {
-    std::map<std::string, Affine> values;
-    for (size_t number = 0; number < at.size(); ++number)
-      values[box_->at[number]] = at[number];
-    return values;
+  std::vector<Affine> own(const std::vector<Affine> &at, const std::vector<Affine> &indices) {
+    std::vector<int64_t> order(indices.size());
+    std::iota(order.begin(), order.end(), 0);
+    return placed(*box_, order, at, indices);
   }
 
-  std::vector<Expr> placed(const std::vector<Affine> &at, const std::vector<Affine> &indices) {
-    std::vector<Expr> result;
-    for (const Affine &each : at)
-      result.push_back(index(each));
-    for (size_t dim = 0; dim < indices.size(); ++dim)
-      result.push_back(index(indices[dim] - substituted(box_->low[dim], valuesAt(at))));
-    return result;
-  }
-
-  void redirectLoads(Statement &statement, const std::vector<Affine> &at) {
-    auto replace = [&](const Expression &load) -> Expr {
-      if (load.tensor != tensor_)
-        return nullptr;
-      Expression own = load;
-      size_t rank = rankOf(load);
-      std::vector<Expr> rest(load.operands.begin() + int64_t(rank), load.operands.end());
-      own.operands = placed(at, affineOf(load.operands, rank));
-      own.operands.insert(own.operands.end(), rest.begin(), rest.end());
-      return std::make_shared<Expression>(std::move(own));
-    };
-    statement.value = withLoads(statement.value, replace);
-    for (Expr &each : statement.indices)
-      each = withLoads(each, replace);
-  }
-
-  void redirectReader(const std::string &name) {
-    redirectLoads(*change_.nest.statement(name), at_[name]);
+  void redirect(Statement &statement, const std::vector<Affine> &at) {
+    redirectLoads(statement, tensor_, tensor_,
+                  [&](const std::vector<Affine> &indices) { return own(at, indices); });
   }
 
   /// The loops' values become the writer's first iterators, and its points those that are read.
@@ -218,14 +187,14 @@ private:
       at.push_back(Affine(names.back()));
     }
     statement.iterators.insert(statement.iterators.begin(), names.begin(), names.end());
-    std::vector<Affine> indices = affineOf(statement.indices, statement.indices.size());
-    std::map<std::string, Affine> values = valuesAt(at);
+    std::vector<Affine> indices = affineIndices(statement.indices, statement.indices.size());
+    std::map<std::string, Affine> values = valuesAt(*box_, at);
     for (size_t dim = 0; dim < indices.size(); ++dim)
       values[box_->indices[dim]] = indices[dim];
     for (const Constraint &each : box_->points)
       statement.domain.push_back({substituted(each.value, values), each.isEquality});
-    redirectLoads(statement, at);
-    statement.indices = placed(at, indices);
+    redirect(statement, at);
+    statement.indices = asIndices(own(at, indices));
   }
 
   void resizeTensor() {

@@ -23,6 +23,55 @@ isl::map touched(const NestChange &change, const std::vector<const Node *> &loop
   return result;
 }
 
+std::map<std::string, Affine> valuesAt(const Footprint &box, const std::vector<Affine> &at) {
+  std::map<std::string, Affine> values;
+  for (size_t number = 0; number < at.size(); ++number)
+    values[box.at[number]] = at[number];
+  return values;
+}
+
+std::vector<Affine> placed(const Footprint &box, const std::vector<int64_t> &order,
+                           const std::vector<Affine> &at, const std::vector<Affine> &indices) {
+  std::map<std::string, Affine> values = valuesAt(box, at);
+  std::vector<Affine> result = at;
+  for (int64_t dim : order)
+    result.push_back(indices[size_t(dim)] - substituted(box.low[size_t(dim)], values));
+  return result;
+}
+
+std::vector<Affine> affineIndices(const std::vector<Expr> &indices, size_t rank) {
+  std::vector<Affine> result;
+  for (size_t dim = 0; dim < rank; ++dim)
+    result.push_back(indices[dim]->affine);
+  return result;
+}
+
+std::vector<Expr> asIndices(const std::vector<Affine> &indices) {
+  std::vector<Expr> result;
+  for (const Affine &each : indices)
+    result.push_back(index(each));
+  return result;
+}
+
+void redirectLoads(
+    Statement &statement, const std::string &from, const std::string &to,
+    const std::function<std::vector<Affine>(const std::vector<Affine> &indices)> &place) {
+  auto replace = [&](const Expression &load) -> Expr {
+    if (load.tensor != from)
+      return nullptr;
+    Expression own = load;
+    size_t rank = rankOf(load);
+    own.tensor = to;
+    own.operands = asIndices(place(affineIndices(load.operands, rank)));
+    own.operands.insert(own.operands.end(), load.operands.begin() + int64_t(rank),
+                        load.operands.end());
+    return std::make_shared<Expression>(std::move(own));
+  };
+  statement.value = withLoads(statement.value, replace);
+  for (Expr &each : statement.indices)
+    each = withLoads(each, replace);
+}
+
 namespace {
 
 /// All constraints that hold of the whole relation, without quotients.

@@ -21,6 +21,23 @@ struct Footprint {
   bool isExact = false; // none more
 };
 
+/// The box's names for the loops' values, and these.
+std::map<std::string, Affine> valuesAt(const Footprint &box, const std::vector<Affine> &at);
+
+/// Where an element of the tensor is in one that holds the box, with an instance for each value of
+/// the loops: their values `at`, then the places within the box, its dimensions in `order`.
+std::vector<Affine> placed(const Footprint &box, const std::vector<int64_t> &order,
+                           const std::vector<Affine> &at, const std::vector<Affine> &indices);
+
+/// The first `rank` indices, which are affine.
+std::vector<Affine> affineIndices(const std::vector<Expr> &indices, size_t rank);
+std::vector<Expr> asIndices(const std::vector<Affine> &indices);
+
+/// The statement loads from `to`, at what `place` makes of the indices, what it loaded from `from`.
+void redirectLoads(
+    Statement &statement, const std::string &from, const std::string &to,
+    const std::function<std::vector<Affine>(const std::vector<Affine> &indices)> &place);
+
 struct Bounds {
   Affine low, extent;
 };

@@ -64,11 +64,12 @@ public:
   }
 
 private:
-  /// Whether there is a loop of the mark's own: isl leaves out one whose value is known.
+  /// Whether there is a loop of the mark's own: isl leaves out one whose value is affine, and says
+  /// of another single value that it is no loop.
   static bool beginsWithLoop(const isl::ast_node &node) {
     switch (isl_ast_node_get_type(node.get())) {
     case isl_ast_node_for:
-      return true;
+      return !isl_ast_node_for_is_degenerate(node.get());
     case isl_ast_node_if:
       return beginsWithLoop(isl::manage(isl_ast_node_if_get_then_node(node.get())));
     case isl_ast_node_block: {
@@ -232,23 +233,17 @@ private:
     std::string name = identifier(isl::manage(isl_ast_node_for_get_iterator(node.get())));
     isl::ast_expr init = isl::manage(isl_ast_node_for_get_init(node.get()));
     isl::ast_node body = isl::manage(isl_ast_node_for_get_body(node.get()));
-    bool isSingle = isl_ast_node_for_is_degenerate(node.get());
-    if (isSingle && execution != Execution::Parallel) {
+    if (isl_ast_node_for_is_degenerate(node.get())) {
       loops_[name] = affine(init);
       return step(body, "", Execution::Serial);
     }
+    isl::ast_expr end = isl::manage(isl_ast_node_for_get_cond(node.get()));
+    bool isStrict = operation(end) == isl_ast_expr_op_lt;
     result.lower = affines(init, isl_ast_expr_op_max);
-    if (isSingle) { // a parallel loop has memory of its own, also for one iteration
-      result.upper = result.lower;
-      result.step = 1;
-    } else {
-      isl::ast_expr end = isl::manage(isl_ast_node_for_get_cond(node.get()));
-      bool isStrict = operation(end) == isl_ast_expr_op_lt;
-      result.upper = affines(operand(end, 1), isl_ast_expr_op_min);
-      for (Affine &each : result.upper)
-        each = each - (isStrict ? 1 : 0);
-      result.step = constant(isl::manage(isl_ast_node_for_get_inc(node.get()))).value_or(0);
-    }
+    result.upper = affines(operand(end, 1), isl_ast_expr_op_min);
+    for (Affine &each : result.upper)
+      each = each - (isStrict ? 1 : 0);
+    result.step = constant(isl::manage(isl_ast_node_for_get_inc(node.get()))).value_or(0);
     if (result.step < 1)
       problem = "isl gave a loop without a step";
     loops_[name] = Affine(result.variable);
