@@ -17,22 +17,19 @@
 Needs PyPI's `pyzmq`. Sources: see table.py.
 """
 
-import json
 import os
 
 from .. import _eager
 from .. import numpy as tnp
+from .messages import WorkerLost, in_json
 from .table import Table, apply_here
 
 try:
     import zmq  # noqa: F401
 except ImportError:  # a local store needs none
     Connection = Server = None
-
-    class WorkerLost(RuntimeError):
-        pass
 else:
-    from .connection import Connection, WorkerLost
+    from .connection import Connection
     from .server import Server
 
 __all__ = ["Attached", "KVStore", "Server", "WorkerLost"]
@@ -65,7 +62,7 @@ class KVStore:
         if kind not in ("local", "sync", "stale"):
             raise ValueError(f"a store is local, sync or stale, and not {kind!r}")
         self.kind, self._counts, self._pushes, self._prefixes = kind, {}, [], set()
-        self._optimiser = self._updater = self._scale = None
+        self._optimiser = self._updater = None
         if kind == "local":
             self._table, self._connection = Table(1, 0, self._apply), None
             self.rank, self.workers, self.staleness = 0, 1, 0
@@ -150,9 +147,10 @@ class KVStore:
             return
         if isinstance(value, (list, tuple)) and value and hasattr(value[0], "__dlpack__"):
             value = _sum(value)
-        value = None if value is None else tnp.asarray(value)
-        how = {name: given for name, given in (("optimiser", self._optimiser), ("scale", self._scale)) if given is not None}
-        json.dumps(how, default=float)  # what can't be sent is refused here
+        self._push(key, None if value is None else tnp.asarray(value), {"optimiser": self._optimiser} if self._optimiser else {})
+
+    def _push(self, key, value, how):
+        in_json(how)  # what can't be sent is refused here
         self._counts[key] = self._counts.get(key, 0) + 1
         if not self._connection:
             self._table.push(key, 0, self._counts[key], value, how)
@@ -273,16 +271,11 @@ class Attached:
 
     def step(self):
         """A parameter without a gradient, on all workers, stays as it is."""
-        keys, store = iter(self.keys), self.store
-        before, parameters = (store._optimiser, store._scale), []
-        store._scale = 1 / store.workers
-        try:
-            for group in self.param_groups:
-                store._optimiser = [self._name, {key: value for key, value in group.items() if key != "params"}]
-                for parameter in group["params"]:
-                    store.push(next(keys), parameter.grad)
-                    parameters.append(parameter)
-        finally:
-            store._optimiser, store._scale = before
+        keys, store, parameters = iter(self.keys), self.store, []
+        for group in self.param_groups:
+            settings = {key: value for key, value in group.items() if key != "params"}
+            for parameter in group["params"]:
+                store._push(next(keys), parameter.grad, {"optimiser": [self._name, settings], "scale": 1 / store.workers})
+                parameters.append(parameter)
         store.pull(self.keys, parameters)
         self.steps += 1

@@ -18,14 +18,7 @@ import zmq
 from .. import _eager
 from . import messages
 from .inbox import Inbox
-
-
-class WorkerLost(RuntimeError):
-    """A worker has not been heard of, and the servers were started with on_loss="raise". `rank` is its number."""
-
-    def __init__(self, rank, seconds):
-        super().__init__(f"worker {rank} has not been heard of for {seconds:.0f} s")
-        self.rank = rank
+from .messages import WorkerLost
 
 
 class Connection:

@@ -15,6 +15,14 @@ TYPES = {name: getattr(tnp, name) for name in ("bool", "int8", "int16", "int32",
                                                "float16", "float32", "float64", "complex64", "complex128")}  # fmt: skip
 
 
+class WorkerLost(RuntimeError):
+    """A worker has not been heard of, and the servers were started with on_loss="raise". `rank` is its number."""
+
+    def __init__(self, rank, seconds):
+        super().__init__(f"worker {rank} has not been heard of for {seconds:.0f} s")
+        self.rank = rank
+
+
 def packed(head, tensor=None):
     """The frames. Waits for the tensor's elements."""
     if tensor is None:
