@@ -47,7 +47,7 @@ def training(tree):
 def copy_of_readme(tmp_path, results=()):
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs").mkdir()
-    for page in ("figures.md", "training.md", "targets.md", "trees.md", "kvstore.md"):
+    for page in ("figures.md", "training.md", "targets.md", "trees.md", "kvstore.md", "nests.md", "bits.md", "functions.md"):
         shutil.copy(ROOT / "docs" / page, tmp_path / "docs")
     (tmp_path / "bench/results").mkdir(parents=True)
     for name, content in results:
@@ -74,6 +74,16 @@ def test_staleness_has_the_mean_of_its_seeds(tmp_path):
     tree = copy_of_readme(tmp_path, [("kvstore.json", {"rows": [{"way": "rounds", "accuracies": [0.8, 0.9]}]})])
     assert update(tree).returncode == 0
     assert "| rounds | 85.00 (80.00 to 90.00) % |" in (tree / "docs/kvstore.md").read_text()
+
+
+def test_ratios_are_of_medians(tmp_path):
+    times = {name: {"median": value, "least": 1.0} for name, value in {"W1A1": 2.0, "W1A2": 4.0, "W2A2": 8.0, "int16": 16.0, "int8": 6.0}.items()}
+    way = {"median_ms": 3.0}
+    tree = copy_of_readme(tmp_path, [("bits.json", {"microseconds": {"56x64": times}}), ("nest.json", {"rows": [{"size": 512, "shares": {"packed": [0.5, 0.75, 0.25]}}]}),
+                                     ("janus.json", {"steps": 9, "GAN": {"eager": way, "converted": way, "eager_to_converted": 1.5}})])  # fmt: skip
+    assert update(tree).returncode == 0
+    for page, line in (("bits", "| 56x64 | 8.00 | 4.00 | 2.00 | 3.00 |"), ("nests", "| 512 | 0.50 (0.25 to 0.75) |"), ("functions", "| GAN | 3.00 | 3.00 | 1.50 |")):
+        assert line in (tree / f"docs/{page}.md").read_text()
 
 
 # Breaks if an engine's column is there though it never ran, or one that rounds more counts for the ratio.
