@@ -24,7 +24,7 @@ public:
                                                     : "t") {}
 
   DecoderInputs write() {
-    bool rotatesTwice = a_.family->windowBase && a_.window;
+    bool rotatesTwice = a_.rotatesTwice();
     Value tokens = g_.input("tokens", TS_I64, {t_});
     for (int which = 0; which < (rotatesTwice ? 2 : 1); ++which) {
       std::string suffix = which ? "_windowed" : "";
@@ -189,7 +189,7 @@ private:
   /// [t, heads, size], each pair turned by its position's angle.
   Value rotated(Value x, int64_t count, int64_t layer) {
     size_t which = cosines_.size() > 1 && a_.hasWindow(layer) ? 1 : 0;
-    bool halves = a_.family->rotation == Rotation::Halves;
+    bool halves = a_.rotation == Rotation::Halves;
     int64_t pairs = a_.rotated / 2;
     Dims part = {t_, number(count), number(pairs)};
     Value first = g_.columns(x, 0, halves ? 1 : 2, part);

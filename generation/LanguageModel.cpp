@@ -56,15 +56,19 @@ Tensor viewOf(const GgufTensor &tensor) {
 
 std::shared_ptr<LanguageModel> LanguageModel::load(const std::string &path,
                                                    const ModelSettings &settings) {
-  return std::shared_ptr<LanguageModel>(new LanguageModel(path, settings));
+  return std::shared_ptr<LanguageModel>(
+      new LanguageModel(readModel(path, settings.weights), settings));
 }
 
-LanguageModel::LanguageModel(const std::string &path, const ModelSettings &settings)
-    : file_(GgufFile::open(path)), architecture_(architectureOf(file_)),
-      tokenizer_(Tokenizer::of(file_)), settings_(settings) {
-  if (int64_t(tokenizer_.size()) != architecture_.vocabulary)
+LanguageModel::LanguageModel(ModelFiles files, const ModelSettings &settings)
+    : file_(std::move(files.file)), architecture_(architectureOf(file_)),
+      tokenizer_(std::move(files.tokenizer)), settings_(settings) {
+  const std::string &path = file_.name();
+  // Embeddings are often more than there are tokens, for their number to be a round one.
+  if (int64_t(tokenizer_.size()) > architecture_.vocabulary)
     fail(path, fmt::format("has {} tokens and embeddings of {}", tokenizer_.size(),
                            architecture_.vocabulary));
+  tokenizer_.fill(size_t(architecture_.vocabulary));
   context_ = settings.context ? settings.context : std::min(architecture_.context, kContext);
   if (context_ < 1 || context_ > architecture_.context)
     fail(path, fmt::format("takes contexts of 1 to {} tokens, not of {}", architecture_.context,
@@ -153,7 +157,7 @@ void Context::compute(std::span<const Token> tokens) {
   std::ranges::copy(tokens, ids.as<int64_t>());
   inputs.push_back(ids);
   for (bool windowed : {false, true}) {
-    if (windowed && !(a.family->windowBase && a.window))
+    if (windowed && !a.rotatesTwice())
       break;
     Tensor cosines(TS_F32, {count, a.rotated / 2}), sines(TS_F32, {count, a.rotated / 2});
     rotations(a, windowed, past, count, cosines.as<float>(), sines.as<float>());

@@ -1,5 +1,5 @@
-// A language model from a GGUF file: its decoder compiled, its tokenizer, and conversations with
-// it.
+// A language model from a GGUF file or a folder: its decoder compiled, its tokenizer, and
+// conversations with it.
 //
 // Modules are compiled without weights, and kept in the cache of modules: for a conversation one
 // for a token behind others, and one for any number of them. Weights are the mapped file's. A
@@ -12,6 +12,7 @@
 #include "generation/Architecture.h"
 #include "generation/DecoderGraph.h"
 #include "generation/Sampling.h"
+#include "generation/folder/ModelFolder.h"
 
 #include <tensmith/tensmith.hpp>
 
@@ -24,6 +25,7 @@ namespace tensmith::generation {
 struct ModelSettings {
   int threads = 0;     // 0: as many as the process may use
   int64_t context = 0; // tokens that a conversation may have; 0: the model's, at most 4096
+  int weights = 0;     // bits that a folder's matrices are quantised to, 8 or 4; 0: as they are
   bool exact = false;  // f32 is multiplied by weights as it is, and not rounded to 8 bits for it
   std::string cacheDir;
   bool noCache = false;
@@ -56,7 +58,7 @@ public:
   void check(std::span<const Token> tokens) const;
 
 private:
-  LanguageModel(const std::string &path, const ModelSettings &settings);
+  LanguageModel(ModelFiles files, const ModelSettings &settings);
 
   GgufFile file_;
   Architecture architecture_;
