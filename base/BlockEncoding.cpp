@@ -40,6 +40,13 @@ double extremeOf(const BlockFormat &format, const float *from) {
   return extreme;
 }
 
+struct Levels {
+  int count, least, most;
+  explicit Levels(const BlockFormat &format)
+      : count(1 << bitsOf(format)), least(format.isSigned ? 1 - count / 2 : -int(format.bias)),
+        most(format.isSigned ? count / 2 - 1 : count - 1 - format.bias) {}
+};
+
 void putCode(const BlockFormat &format, int element, unsigned code, std::byte *to) {
   for (const BitPlane &plane : format.planes) {
     if (element < plane.first || element >= plane.first + plane.count)
@@ -62,12 +69,14 @@ bool canEncode(const BlockFormat &format) {
 void encodeBlock(const BlockFormat &format, const float *from, std::byte *to) {
   if (format.plain != DataType::Undefined)
     return encodePlain(format, from, to);
-  int levels = 1 << bitsOf(format);
-  int least = format.isSigned ? 1 - levels / 2 : -int(format.bias);
-  int most = format.isSigned ? levels / 2 - 1 : levels - 1 - format.bias;
+  Levels levels(format);
   double extreme = extremeOf(format, from);
-  double scale = format.isSigned ? std::fabs(extreme) / most : extreme / least;
-  scale = std::clamp(scale, -kLargestScale, kLargestScale);
+  double scale = format.isSigned ? std::fabs(extreme) / levels.most : extreme / levels.least;
+  encodeBlockBy(format, std::clamp(scale, -kLargestScale, kLargestScale), from, to);
+}
+
+void encodeBlockBy(const BlockFormat &format, double scale, const float *from, std::byte *to) {
+  Levels levels(format);
   const FloatFormat &half = *floatFormat(DataType::F16);
   uint16_t stored = encode(half, scale, true);
   scale = decode(half, stored);
@@ -75,9 +84,8 @@ void encodeBlock(const BlockFormat &format, const float *from, std::byte *to) {
   std::memcpy(to + format.scaleAt, &stored, sizeof stored);
   for (int i = 0; i < format.elements; ++i) {
     double level = scale != 0 && !std::isnan(from[i]) ? double(from[i]) / scale : 0;
-    int rounded = int(std::nearbyint(std::clamp(level, double(least), double(most))));
-    unsigned mask = unsigned(levels) - 1;
-    putCode(format, i, unsigned(rounded + format.bias) & mask, to);
+    int code = int(std::nearbyint(std::clamp(level, double(levels.least), double(levels.most))));
+    putCode(format, i, unsigned(code + format.bias) & (unsigned(levels.count) - 1), to);
   }
 }
 

@@ -15,6 +15,8 @@ bool canEncode(const BlockFormat &format);
 /// Writes the block at `to` of the `elements` numbers at `from`. Those that are no number count as
 /// 0, infinite ones as the largest that the format's scale takes.
 void encodeBlock(const BlockFormat &format, const float *from, std::byte *to);
+/// The same by a scale that is given, an f16: numbers become the nearest levels.
+void encodeBlockBy(const BlockFormat &format, double scale, const float *from, std::byte *to);
 /// A row of whole blocks.
 void encodeRow(const BlockFormat &format, std::span<const float> from, std::byte *to);
 

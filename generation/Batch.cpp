@@ -39,13 +39,12 @@ Batch::Batch(std::shared_ptr<const LanguageModel> model, const BatchSettings &se
       // One more than the context takes, for a page that is copied.
       pool_(pagesFor(settings_.cacheTokens) + 1, kPositions),
       step_(model_->part(DecoderForm::PagedStep, kPositions)),
-      span_(model_->part(DecoderForm::PagedSpan, kPositions)) {
+      span_(model_->part(DecoderForm::PagedSpan, kPositions)), format_(model_->cacheFormat()) {
   const Architecture &a = model_->architecture();
-  floatsOfToken_ = a.keyHeads * a.headSize;
-  auto size = size_t((pool_.pages() + 1) * kPositions * floatsOfToken_);
+  auto size = size_t((pool_.pages() + 1) * kPositions * format_.bytesOfToken());
   for (int64_t i = 0; i < 2 * a.layers; ++i) {
     // Memory that the system gives when it is first written.
-    caches_.emplace_back(static_cast<float *>(std::calloc(size, sizeof(float))), &std::free);
+    caches_.emplace_back(static_cast<std::byte *>(std::calloc(size, 1)), &std::free);
     if (!caches_.back())
       failUsage(fmt::format("there is no memory for keys and values of {} tokens",
                             settings_.cacheTokens));
@@ -166,14 +165,14 @@ bool Batch::reserve(Sequence &sequence, int64_t end) {
 }
 
 void Batch::write(const std::vector<FreshPage> &fresh) {
-  auto ofPage = size_t(kPositions * floatsOfToken_);
+  auto ofPage = size_t(kPositions * format_.bytesOfToken());
   for (const FreshPage &page : fresh)
     for (auto &cache : caches_) {
-      float *to = cache.get() + size_t(page.page) * ofPage;
-      auto kept = size_t(page.positions * floatsOfToken_);
+      std::byte *to = cache.get() + size_t(page.page) * ofPage;
+      auto kept = size_t(page.positions * format_.bytesOfToken());
       if (kept)
         std::copy_n(cache.get() + size_t(page.from) * ofPage, kept, to);
-      std::fill(to + kept, to + ofPage, 0.0f);
+      std::fill(to + kept, to + ofPage, std::byte(0));
     }
 }
 
@@ -372,10 +371,8 @@ std::vector<Tensor> Batch::outputsOf(const Run &run) {
     logits_.resize(size_t(run.rows * a.vocabulary));
     outputs.push_back(Tensor::borrow(logits_.data(), {run.rows, a.vocabulary}));
   }
-  for (std::vector<float> &news : news_) {
-    news.resize(size_t(run.rows * floatsOfToken_));
-    outputs.push_back(Tensor::borrow(news.data(), {run.rows, a.keyHeads, a.headSize}));
-  }
+  for (CacheNews &news : news_)
+    news.addTo(outputs, format_, run.rows);
   return outputs;
 }
 
@@ -394,8 +391,7 @@ void Batch::run(const Run &run) {
           Tensor::borrow(masks.back().data(), {run.lists(), 1, ofList, run.pages * kPositions}));
     }
   for (auto &cache : caches_)
-    inputs.push_back(
-        Tensor::borrow(cache.get(), {pool_.pages() + 1, kPositions, a.keyHeads, a.headSize}));
+    inputs.push_back(format_.view(cache.get(), {pool_.pages() + 1, kPositions}));
   const LanguageModel::Part &part = run.isSpan ? span_ : step_;
   inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
   std::vector<Tensor> outputs = outputsOf(run);
@@ -410,8 +406,10 @@ void Batch::keepNews(const Part &part, int64_t from, int64_t count) {
     int64_t position = cache.length + i, row = part.first + from + i;
     int64_t slot = cache.pages[size_t(position / kPositions)] * kPositions + position % kPositions;
     for (size_t of = 0; of < caches_.size(); ++of)
-      std::copy_n(news_[of].data() + row * floatsOfToken_, floatsOfToken_,
-                  caches_[of].get() + slot * floatsOfToken_);
+      format_.store(1, news_[of].values.data() + row * format_.floatsOfToken(),
+                    format_.isScaled() ? news_[of].scales.data() + row * format_.scalesOfToken()
+                                       : nullptr,
+                    caches_[of].get() + slot * format_.bytesOfToken());
   }
   pool_.append(cache, part.sequence->keys(cache.length, count));
 }

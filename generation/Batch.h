@@ -133,9 +133,9 @@ private:
   BatchSettings settings_;
   PagePool pool_;
   const LanguageModel::Part &step_, &span_;
-  int64_t floatsOfToken_;
-  std::vector<std::unique_ptr<float[], void (*)(void *)>> caches_; // as Context's
-  std::vector<std::vector<float>> news_; // keys and values of a run's tokens
+  CacheFormat format_;
+  std::vector<std::unique_ptr<std::byte[], void (*)(void *)>> caches_; // as Context's
+  std::vector<CacheNews> news_; // keys and values of a run's tokens
   std::vector<float> logits_, hidden_;
   Sequences running_, waiting_;
   uint64_t numbers_ = 0;

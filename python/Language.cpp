@@ -35,12 +35,12 @@ using Logits = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 using GivenLogits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::shared_ptr<LanguageModel> load(const std::string &path, int threads, int64_t context,
-                                    bool exact, int weights, const std::string &cache,
-                                    bool noCache) {
+                                    bool exact, int weights, const std::string &cacheType,
+                                    const std::string &cache, bool noCache) {
   nb::gil_scoped_release unlocked;
   ModelSettings settings;
   settings.threads = threads, settings.context = context, settings.exact = exact;
-  settings.weights = weights;
+  settings.weights = weights, settings.cacheType = cacheType;
   settings.cacheDir = cache, settings.noCache = noCache;
   return LanguageModel::load(path, settings);
 }
@@ -123,7 +123,8 @@ NB_MODULE(_language, m) {
   nb::class_<Tokenizer>(m, "Tokenizer")
       .def("encode", [](const Tokenizer &tokenizer, const std::string &text, bool control,
                         bool begins) { return tokenizer.encode(text, control, begins); })
-      .def("parted", &Tokenizer::parted)
+      .def("parted", [](const Tokenizer &tokenizer,
+                        const std::string &text) { return tokenizer.parted(text); })
       .def("decode",
            [](const Tokenizer &tokenizer, const std::vector<Token> &tokens) {
              return asBytes(tokenizer.decode(tokens));
@@ -151,9 +152,12 @@ NB_MODULE(_language, m) {
            [](const LanguageModel &model, Token token) { return model.tokenizer().ends(token); })
       .def_prop_ro("vocabulary",
                    [](const LanguageModel &model) { return model.architecture().vocabulary; })
-      .def_prop_ro("context", &LanguageModel::contextLength);
+      .def_prop_ro("context", &LanguageModel::contextLength)
+      .def_prop_ro("cache_bytes", [](const LanguageModel &model) {
+        return 2 * model.architecture().layers * model.cacheFormat().bytesOfToken();
+      });
   m.def("load", &load, nb::arg("path"), nb::arg("threads"), nb::arg("context"), nb::arg("exact"),
-        nb::arg("weights"), nb::arg("cache"), nb::arg("no_cache"));
+        nb::arg("weights"), nb::arg("cache_type"), nb::arg("cache"), nb::arg("no_cache"));
   nb::class_<Context>(m, "Context")
       .def("__init__",
            [](Context *self, const std::shared_ptr<LanguageModel> &model) {

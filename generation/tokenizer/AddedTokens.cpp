@@ -62,10 +62,10 @@ AddedTokens::AddedTokens(const std::vector<JsonPart> &parts, const Normalizer &n
     : normalizer_(normalizer) {
   for (const JsonPart &part : parts) {
     AddedToken token = addedTokenOf(part);
-    std::string name = token.content;
+    token.text = token.content;
     if (token.isNormalised && normalizer_)
-      normalizer_(name);
-    (token.isNormalised ? normalised_ : raw_).add(name, Token(all_.size()));
+      normalizer_(token.text);
+    (token.isNormalised ? normalised_ : raw_).add(token.text, Token(all_.size()));
     all_.push_back(std::move(token));
   }
   raw_.sort(), normalised_.sort();

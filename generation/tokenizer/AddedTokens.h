@@ -15,6 +15,7 @@ struct AddedToken {
   bool isWord = false;                        // only with no letter or digit on either side
   bool takesLeft = false, takesRight = false; // spaces there, too
   bool isNormalised = false;                  // found in what the normaliser makes of the text
+  std::string text; // that it stands for: its content, normalised where that is found
 };
 
 /// A part of a text, or a token in its place.

@@ -56,8 +56,10 @@ void strip(std::string &text, bool left, bool right) {
 
 // BERT's.
 
+/// What has no meaning yet (Cn) is none.
 bool isControl(uint32_t code) {
-  return code != '\t' && code != '\n' && code != '\r' && unicode().category(code)[0] == 'C';
+  std::string_view category = unicode().category(code);
+  return code != '\t' && code != '\n' && code != '\r' && category[0] == 'C' && category != "Cn";
 }
 
 void clean(std::string &text) {

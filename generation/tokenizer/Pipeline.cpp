@@ -48,8 +48,11 @@ void TokenPipeline::nameTokens(const JsonPart &file) {
   };
   for (const auto &[text, token] : model_->vocabulary())
     put(text, token, false);
-  for (const AddedToken &token : added_.all())
+  for (const AddedToken &token : added_.all()) {
     put(token.content, token.number, token.isControl);
+    if (token.text != token.content)
+      changedTexts_[token.number] = token.text;
+  }
 }
 
 void TokenPipeline::noteBeginnings() {
@@ -150,11 +153,16 @@ std::vector<Token> TokenPipeline::encode(std::string_view text, bool control, bo
   return result;
 }
 
+const std::string &TokenPipeline::textOf(Token token) const {
+  auto changed = changedTexts_.find(token);
+  return changed == changedTexts_.end() ? texts_[size_t(token)] : changed->second;
+}
+
 std::string TokenPipeline::decode(const std::vector<Token> &tokens) const {
   DecodedTokens decoded;
   for (Token token : tokens)
     if (token >= 0 && size_t(token) < texts_.size() && !isControl_[size_t(token)])
-      decoded.parts.push_back(texts_[size_t(token)]);
+      decoded.parts.push_back(textOf(token));
   if (decoder_)
     decoder_(decoded);
   std::string text;
@@ -166,7 +174,7 @@ std::string TokenPipeline::decode(const std::vector<Token> &tokens) const {
 std::string TokenPipeline::bytesOf(Token token) const {
   if (token < 0 || size_t(token) >= texts_.size() || isControl_[size_t(token)])
     return {};
-  DecodedTokens decoded{{texts_[size_t(token)]}, false};
+  DecodedTokens decoded{{textOf(token)}, false};
   if (decoder_)
     decoder_(decoded);
   std::string bytes;

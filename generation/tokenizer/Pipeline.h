@@ -43,6 +43,7 @@ private:
   Token numberOf(const JsonPart &number) const;
   void nameTokens(const JsonPart &file);
   void noteBeginnings();
+  const std::string &textOf(Token token) const;
   void encodePiece(TextPiece piece, std::vector<Token> &to) const;
 
   Normalizer normalizer_; // may be none, as the others
@@ -52,6 +53,7 @@ private:
   TokenDecoder decoder_;
   std::vector<Token> before_, behind_; // the text
   std::vector<std::string> texts_;
+  std::map<Token, std::string> changedTexts_; // what tokens stand for, where that is not their name
   std::vector<bool> isControl_;
   std::set<uint32_t> beginnings_; // of control tokens that are looked for behind the normaliser
 };

@@ -89,23 +89,25 @@ PreTokenizer sequence(const JsonPart &part) {
   };
 }
 
-/// Where one script follows another. Kana and ideographs are one; spaces belong to what is around.
+/// Where one script follows another. Kana and ideographs are one; spaces, and what has no script,
+/// belong to what is before them, and to nothing at the beginning.
 PreTokenizer scripts(const JsonPart &) {
   const Unicode &u = unicode();
   int han = u.scriptNamed("Han"), hiragana = u.scriptNamed("Hiragana");
-  int katakana = u.scriptNamed("Katakana");
+  int katakana = u.scriptNamed("Katakana"), unknown = u.scriptNamed("Unknown");
   Finder find = [=, &u](std::string_view text) {
     std::vector<Span> spans;
     int last = -1;
     eachCharacter(text, [&](uint32_t code, std::string_view bytes) {
       auto at = size_t(bytes.data() - text.data());
-      int script = code == ' ' ? -1 : code == 0x30fc ? han : u.script(code);
+      int script = code == 0x30fc ? han : u.script(code);
       script = script == hiragana || script == katakana ? han : script;
-      bool isOther = script >= 0 && last >= 0 && script != last;
-      if (spans.empty() || isOther)
+      bool isAny = code == ' ' || script == unknown;
+      if (!isAny && script != last)
         spans.push_back({at, at, false});
-      spans.back().end = at + bytes.size();
-      last = script;
+      if (!spans.empty())
+        spans.back().end = at + bytes.size();
+      last = isAny ? last : script;
     });
     return spans;
   };

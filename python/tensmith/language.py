@@ -65,6 +65,11 @@ class Model:
         """Tokens of prompt and text together, at most."""
         return self._handle.context
 
+    @property
+    def cache_bytes(self) -> int:
+        """What keys and values of one token take."""
+        return self._handle.cache_bytes
+
     def encode(self, text: str, *, control: bool = False, begins: bool = True) -> list[int]:
         """The text's tokens. `control`: names of control tokens in it ("<|im_end|>") are those tokens; `begins`: with the token
         that the model begins texts with."""
@@ -198,10 +203,11 @@ class Batch:
 
 
 def load(
-    path: str | os.PathLike, *, threads: int = 0, context: int = 0, exact: bool = False, weights: int = 0,
+    path: str | os.PathLike, *, threads: int = 0, context: int = 0, exact: bool = False, weights: int = 0, cache_type: str = "f32",
     cache_dir: str | os.PathLike | None = None,
 ) -> Model:  # fmt: skip
     """The model of a GGUF file, or of a folder with config.json, tokenizer.json and weights in safetensors. `threads` 0: one for each CPU; `context` 0: the model's, up to 4096 tokens; `exact`: f32 is multiplied by
-    weights as it is, and not rounded to 8 bits for it; `weights`: 8 or 4 bits that a folder's matrices are quantised to; `cache_dir`: where compiled modules are kept, "" to keep none."""
+    weights as it is, and not rounded to 8 bits for it; `weights`: 8 or 4 bits that a folder's matrices are quantised to; `cache_type`: how
+    keys and values are kept, f32, f16, q8_0 or q4_0; `cache_dir`: where compiled modules are kept, "" to keep none."""
     folder = "" if cache_dir is None else os.fspath(cache_dir)
-    return Model(_language.load(os.fspath(path), threads, context, exact, weights, folder, cache_dir == ""))
+    return Model(_language.load(os.fspath(path), threads, context, exact, weights, cache_type, folder, cache_dir == ""))

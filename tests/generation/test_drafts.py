@@ -32,10 +32,10 @@ def paths(tmp_path_factory):
 
 
 def drawn(rng, count):
-    """Prompts that repeat themselves, with all kinds of sampling."""
+    """Prompts that repeat themselves, none of which begins as another does, with all kinds of sampling."""
     for seed in range(count):
         part = [rng.randrange(3, 280) for _ in range(rng.randrange(2, 12))]
-        prompt = [rng.randrange(3, 280)] + (part * 6)[: rng.randrange(2, 60)]
+        prompt = [3 + seed] + (part * 6)[: rng.randrange(2, 60)]
         sampling = [{"temperature": 0}, {"temperature": 0.3, "repeat_penalty": 1.2}, {"temperature": 1.0, "top_k": 0, "top_p": 1, "min_p": 0}][seed % 3]
         yield prompt, {"tokens": rng.randrange(1, 40), "seed": seed, **sampling}
 

@@ -115,10 +115,17 @@ void addWeights(CLI::App &command, generation::ModelSettings &settings) {
       ->check(CLI::IsMember({0, 4, 8}));
 }
 
+void addCacheType(CLI::App &command, generation::ModelSettings &settings) {
+  command.add_option("--cache-type", settings.cacheType, "How keys and values are kept")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "f16", "q8_0", "q4_0"}));
+}
+
 generation::DraftSettings DraftOptions::loaded(const generation::ModelSettings &of) const {
   generation::DraftSettings result = settings;
   generation::ModelSettings own = of;
   own.weights = own.context = 0; // as the file has them
+  own.cacheType = "f32";
   if (!model.empty())
     result.model = generation::LanguageModel::load(model, own);
   return result;
@@ -159,6 +166,7 @@ void addGenerate(CLI::App &app, Action &chosen) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   addWeights(*command, settings->of);
+  addCacheType(*command, settings->of);
   addDrafts(*command, settings->drafts);
   command->add_flag("--exact", settings->of.exact,
                     "Multiply weights by f32, which is not rounded to 8 bits for it");

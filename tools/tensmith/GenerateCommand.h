@@ -8,6 +8,8 @@ namespace tensmith::cli {
 
 /// --weights.
 void addWeights(CLI::App &command, generation::ModelSettings &settings);
+/// --cache-type.
+void addCacheType(CLI::App &command, generation::ModelSettings &settings);
 /// --draft, --lookup and --draft-tokens.
 struct DraftOptions {
   std::string model;

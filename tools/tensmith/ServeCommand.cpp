@@ -124,6 +124,7 @@ void addServe(CLI::App &app, Action &chosen) {
             "Tokens of all texts together; 0: four contexts", 0, 1e9);
   addNumber(*command, "--threads", settings->of.threads, "Threads; 0: one for each CPU", 0, 1e6);
   addWeights(*command, settings->of);
+  addCacheType(*command, settings->of);
   addDrafts(*command, settings->drafts);
   command->add_flag("--exact", settings->of.exact,
                     "Multiply weights by f32, which is not rounded to 8 bits for it");

@@ -17,8 +17,9 @@
 namespace tensmith::generation {
 namespace {
 
-constexpr int32_t kMostSteps =
-    1'000'000; // of ICU's units; a text of a megabyte takes some hundreds
+// In ICU's units, each of which is 10,000 steps: some seconds. A megabyte of text takes some
+// hundreds of them.
+constexpr int32_t kMostSteps = 10'000;
 
 /// Ours of what ICU can't do.
 std::string refused(std::string_view source) {
