@@ -20,7 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import hub_models  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+pytestmark = pytest.mark.skipif(not (BUILD / "lib/libtensmith_unicode.so").exists(), reason="libtensmith_unicode.so is not built (libicu-dev)")
+PROGRAM = BUILD / "bin/tensmith"
 WANT = numpy.load(pathlib.Path(__file__).with_name("hub_logits.npz"))
 PLACES = [0, 5, 12, -1]
 

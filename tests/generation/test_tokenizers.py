@@ -8,6 +8,7 @@ import codecs
 import copy
 import gzip
 import json
+import os
 import pathlib
 import random
 import struct
@@ -19,6 +20,9 @@ tensmith = pytest.importorskip("tensmith")
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import small_decoders  # noqa: E402
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+pytestmark = pytest.mark.skipif(not (BUILD / "lib/libtensmith_unicode.so").exists(), reason="libtensmith_unicode.so is not built (libicu-dev)")
 CASES = json.loads(gzip.decompress(pathlib.Path(__file__).with_name("tokenizers.json.gz").read_bytes()))
 NAMES = [case["name"] for case in CASES]
 
