@@ -2,14 +2,11 @@
 #include "files/Gguf.h"
 
 #include "files/Failure.h"
+#include "files/Mapping.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace tensmith {
 namespace {
@@ -223,19 +220,19 @@ void checkStart(Reader &reader, const std::string &name) {
 } // namespace
 
 GgufFile GgufFile::open(const std::string &path) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat properties{};
-  if (file < 0 || fstat(file, &properties) != 0 || !S_ISREG(properties.st_mode)) {
-    int error = errno;
-    if (file >= 0)
-      close(file);
-    fail(path, file < 0 ? std::strerror(error) : "is no regular file");
-  }
-  auto mapped = mapDescriptor(file, size_t(properties.st_size), "file");
-  close(file);
-  if (!mapped.ok())
-    fail(path, mapped.status().message());
-  return read(mapped->bytes, mapped->owner, path);
+  MappedFile mapped = mapFile(path);
+  return read(mapped.bytes, mapped.owner, path);
+}
+
+GgufFile GgufFile::assembled(const std::string &name, std::shared_ptr<const void> owner,
+                             std::map<std::string, GgufValue> metadata,
+                             std::vector<GgufTensor> tensors) {
+  GgufFile file;
+  file.name_ = name, file.owner_ = std::move(owner);
+  file.metadata_ = std::move(metadata), file.tensors_ = std::move(tensors);
+  for (size_t i = 0; i < file.tensors_.size(); ++i)
+    file.byName_.emplace(file.tensors_[i].name, i);
+  return file;
 }
 
 GgufFile GgufFile::read(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,

@@ -48,6 +48,12 @@ public:
   static GgufFile read(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                        const std::string &name);
 
+  /// What other files say, in GGUF's words. Tensors' names are all different; `owner` keeps their
+  /// bytes.
+  static GgufFile assembled(const std::string &name, std::shared_ptr<const void> owner,
+                            std::map<std::string, GgufValue> metadata,
+                            std::vector<GgufTensor> tensors);
+
   const std::string &name() const { return name_; }
   const std::map<std::string, GgufValue> &metadata() const { return metadata_; }
   const std::vector<GgufTensor> &tensors() const { return tensors_; }

@@ -92,7 +92,20 @@ Architecture architectureOf(const GgufFile &file) {
     std::memcpy(values.data(), factors->bytes.data(), factors->bytes.size());
     a.frequencyFactors.assign(values.begin(), values.end());
   }
+  // Files of this program's alone: GGUF's have heads in the order of their family.
+  bool isHalves = file.flag(key("rope.halves"), a.family->rotation == Rotation::Halves);
+  a.rotation = isHalves ? Rotation::Halves : Rotation::Neighbours;
+  a.windowBase = file.real(key("rope.freq_base_swa"), a.family->windowBase);
   a.window = file.integer(key("attention.sliding_window"), 0);
+  // A list for all layers; where it is a number, that is the family's period.
+  auto pattern = file.metadata().find(key("attention.sliding_window_pattern"));
+  if (pattern != file.metadata().end())
+    if (const auto *has = std::get_if<std::vector<int64_t>>(&pattern->second)) {
+      if (int64_t(has->size()) != a.layers)
+        fail(file.name(), fmt::format("says of {} layers whether they have a window, and has {}",
+                                      has->size(), a.layers));
+      a.windowed.assign(has->begin(), has->end());
+    }
   if (a.window < 0 || a.window > kMostContext)
     fail(file.name(), fmt::format("has a window of {} keys", a.window));
   a.scoreCap = file.real(key("attn_logit_softcapping"), 0);
@@ -100,6 +113,7 @@ Architecture architectureOf(const GgufFile &file) {
   bool byWidth = a.layers == a.family->layersScaledByWidth;
   a.scoreScale =
       1 / std::sqrt(double(byWidth ? std::max<int64_t>(a.width / a.heads, 1) : a.headSize));
+  a.scoreScale = file.real(key("attention.scale"), a.scoreScale);
   const GgufTensor &embeddings = file.tensor("token_embd.weight");
   if (embeddings.shape.size() != 2 || embeddings.shape[1] != a.width)
     fail(file.name(), fmt::format("'token_embd.weight' is of {}, not of {} numbers for each token",
@@ -110,8 +124,8 @@ Architecture architectureOf(const GgufFile &file) {
 
 void rotations(const Architecture &of, bool windowed, int64_t first, int64_t count, float *cosines,
                float *sines) {
-  double base = windowed && of.family->windowBase ? of.family->windowBase : of.rotationBase;
-  double scale = windowed && of.family->windowBase ? 1 : of.rotationScale;
+  double base = windowed && of.windowBase ? of.windowBase : of.rotationBase;
+  double scale = windowed && of.windowBase ? 1 : of.rotationScale;
   int64_t pairs = of.rotated / 2;
   for (int64_t pair = 0; pair < pairs; ++pair) {
     double frequency = std::pow(base, -2.0 * double(pair) / double(of.rotated)) * scale;

@@ -33,14 +33,20 @@ struct Family {
 /// What a decoder is made of; sizes are positive and agree with one another.
 struct Architecture {
   const Family *family = nullptr;
+  Rotation rotation = Rotation::Halves;
   int64_t layers = 0, width = 0, heads = 0, keyHeads = 0, headSize = 0, rotated = 0, context = 0;
   int64_t vocabulary = 0;
   int64_t window = 0; // 0: every key is seen
   double epsilon = 1e-5, rotationBase = 10000, rotationScale = 1, scoreScale = 0;
-  double scoreCap = 0, logitCap = 0;    // 0: none
+  double scoreCap = 0, logitCap = 0; // 0: none
+  double windowBase = 0;             // of the rotation in layers with a window; 0: as in the others
   std::vector<double> frequencyFactors; // of pairs; empty: 1
+  std::vector<bool> windowed;           // of layers, where the file says it; empty: as the family
 
+  bool rotatesTwice() const { return windowBase > 0 && window > 0; }
   bool hasWindow(int64_t layer) const {
+    if (!windowed.empty())
+      return window > 0 && windowed[size_t(layer)];
     return window > 0 && family->windowPeriod > 0 &&
            (family->windowPeriod == 1 || layer % family->windowPeriod + 1 != family->windowPeriod);
   }

@@ -13,6 +13,7 @@ namespace tensmith::generation {
 namespace {
 
 constexpr int64_t kPositions = 16; // of a page
+constexpr int64_t kGuesses = 4;
 constexpr int64_t kMostSequences = 1024, kMostCacheTokens = int64_t(1) << 24;
 
 int64_t pagesFor(int64_t tokens) { return (tokens + kPositions - 1) / kPositions; }
@@ -27,6 +28,7 @@ BatchSettings checked(BatchSettings settings, const LanguageModel &model) {
   if (settings.cacheTokens < model.contextLength() || settings.cacheTokens > kMostCacheTokens)
     failUsage(fmt::format("the pages of all sequences take {} tokens, the context, to {}",
                           model.contextLength(), kMostCacheTokens));
+  checkDrafts(settings.drafts, model);
   return settings;
 }
 
@@ -37,13 +39,12 @@ Batch::Batch(std::shared_ptr<const LanguageModel> model, const BatchSettings &se
       // One more than the context takes, for a page that is copied.
       pool_(pagesFor(settings_.cacheTokens) + 1, kPositions),
       step_(model_->part(DecoderForm::PagedStep, kPositions)),
-      span_(model_->part(DecoderForm::PagedSpan, kPositions)) {
+      span_(model_->part(DecoderForm::PagedSpan, kPositions)), format_(model_->cacheFormat()) {
   const Architecture &a = model_->architecture();
-  floatsOfToken_ = a.keyHeads * a.headSize;
-  auto size = size_t((pool_.pages() + 1) * kPositions * floatsOfToken_);
+  auto size = size_t((pool_.pages() + 1) * kPositions * format_.bytesOfToken());
   for (int64_t i = 0; i < 2 * a.layers; ++i) {
     // Memory that the system gives when it is first written.
-    caches_.emplace_back(static_cast<float *>(std::calloc(size, sizeof(float))), &std::free);
+    caches_.emplace_back(static_cast<std::byte *>(std::calloc(size, 1)), &std::free);
     if (!caches_.back())
       failUsage(fmt::format("there is no memory for keys and values of {} tokens",
                             settings_.cacheTokens));
@@ -60,7 +61,8 @@ uint64_t Batch::add(BatchRequest request) {
   model_->check(request.prompt);
   Sampler sampler(request.settings.sampling);
   std::vector<Token> tokens = request.prompt;
-  waiting_.push_back({++numbers_, std::move(request), std::move(sampler), std::move(tokens), {}});
+  waiting_.push_back(
+      {++numbers_, std::move(request), std::move(sampler), std::move(tokens), {}, false, {}});
   return numbers_;
 }
 
@@ -163,14 +165,14 @@ bool Batch::reserve(Sequence &sequence, int64_t end) {
 }
 
 void Batch::write(const std::vector<FreshPage> &fresh) {
-  auto ofPage = size_t(kPositions * floatsOfToken_);
+  auto ofPage = size_t(kPositions * format_.bytesOfToken());
   for (const FreshPage &page : fresh)
     for (auto &cache : caches_) {
-      float *to = cache.get() + size_t(page.page) * ofPage;
-      auto kept = size_t(page.positions * floatsOfToken_);
+      std::byte *to = cache.get() + size_t(page.page) * ofPage;
+      auto kept = size_t(page.positions * format_.bytesOfToken());
       if (kept)
         std::copy_n(cache.get() + size_t(page.from) * ofPage, kept, to);
-      std::fill(to + kept, to + ofPage, 0.0f);
+      std::fill(to + kept, to + ofPage, std::byte(0));
     }
 }
 
@@ -186,7 +188,12 @@ bool Batch::computePiece() {
   // The others' turn is first now.
   running_.splice(running_.end(), running_, iteratorOf(sequence));
   int64_t first = sequence->cache.length;
-  run({&sequence, 1}, count);
+  Run piece;
+  piece.isSpan = true;
+  auto from = sequence->tokens.begin() + first;
+  piece.add(*sequence, {from, from + count});
+  run(piece);
+  keepNews(piece.parts[0], 0, count);
   if (sequence->givesText())
     return true;
   sequence->request.hidden(first, hidden_);
@@ -202,95 +209,154 @@ bool Batch::computeTokens() {
       numbers.push_back(sequence.number);
   std::ranges::sort(numbers);
   // Who came first has pages first. Room for one may send others, that came later, away.
-  std::vector<Sequence *> ready;
+  std::vector<uint64_t> ready;
   for (uint64_t number : numbers)
     for (Sequence &sequence : running_)
       if (sequence.number == number) {
         if (reserve(sequence, sequence.cache.length + 1))
-          ready.push_back(&sequence);
+          ready.push_back(number);
         break;
       }
-  if (ready.empty())
+  Run step;
+  for (Sequence &sequence : running_)
+    if (std::ranges::find(ready, sequence.number) != ready.end()) {
+      std::vector<Token> tokens = {sequence.tokens[size_t(sequence.cache.length)]};
+      std::ranges::copy(guesses(sequence), std::back_inserter(tokens));
+      step.add(sequence, std::move(tokens));
+    }
+  if (step.parts.empty())
     return !numbers.empty();
-  run(ready, 1);
-  int64_t vocabulary = model_->architecture().vocabulary;
-  for (size_t i = 0; i < ready.size(); ++i)
-    if (ready[i]->cache.length == int64_t(ready[i]->tokens.size()))
-      draw(*ready[i], std::span(logits_).subspan(i * size_t(vocabulary), size_t(vocabulary)));
+  run(step);
+  for (const Part &part : step.parts)
+    drawTokens(part);
   return true;
 }
 
-void Batch::draw(Sequence &sequence, std::span<float> logits) {
+/// What may come behind the sequence's last token, where that is next and there is room for more.
+std::vector<Token> Batch::guesses(Sequence &sequence) {
+  const DraftSettings &drafts = settings_.drafts;
+  auto size = int64_t(sequence.tokens.size());
+  if (!drafts.isOn() || sequence.cache.length + 1 != size)
+    return {};
+  const BatchRequest &request = sequence.request;
+  int64_t left = request.settings.most - (size - int64_t(request.prompt.size())) - 1;
+  int64_t most =
+      std::min({drafts.most ? drafts.most : kGuesses, left, model_->contextLength() - size});
+  if (most < 1)
+    return {};
+  if (!sequence.drafter)
+    sequence.drafter = drafterOf(drafts);
+  std::vector<Token> guessed = sequence.drafter->guess(sequence.tokens, most);
+  int64_t end = size + int64_t(guessed.size());
+  std::vector<FreshPage> fresh;
+  // Nobody has to give way for a guess.
+  if (guessed.empty() || !pool_.reserve(sequence.cache, end, fresh))
+    return {};
+  write(fresh);
+  counts_.drafted += int64_t(guessed.size());
+  return guessed;
+}
+
+/// The first row's token, and as long as it is what was guessed, the next row's.
+void Batch::drawTokens(const Part &part) {
+  auto vocabulary = size_t(model_->architecture().vocabulary);
+  Sequence &sequence = *part.sequence;
+  for (int64_t row = 0; row < part.count(); ++row) {
+    keepNews(part, row, 1);
+    if (sequence.cache.length != int64_t(sequence.tokens.size()))
+      return;
+    auto at = size_t(part.first + row) * vocabulary;
+    auto token = draw(sequence, std::span(logits_).subspan(at, vocabulary));
+    bool isGuessed = token && row + 1 < part.count() && *token == part.tokens[size_t(row + 1)];
+    counts_.accepted += isGuessed;
+    if (!isGuessed)
+      return;
+  }
+}
+
+/// The token, if the text goes on; otherwise the sequence is no more.
+std::optional<Token> Batch::draw(Sequence &sequence, std::span<float> logits) {
   BatchRequest &request = sequence.request;
   if (request.constrain)
     request.constrain(logits);
   Token token = sequence.sampler.next(logits, sequence.tokens);
-  if (model_->tokenizer().ends(token))
-    return finish(running_, iteratorOf(&sequence), BatchEnd::Stopped);
-  sequence.tokens.push_back(token);
-  ++counts_.tokens;
-  auto size = int64_t(sequence.tokens.size());
-  bool isLast = size - int64_t(request.prompt.size()) >= request.settings.most ||
-                size > model_->contextLength();
-  if (request.give && !request.give(token))
-    finish(running_, iteratorOf(&sequence), BatchEnd::Stopped);
-  else if (isLast)
-    finish(running_, iteratorOf(&sequence), BatchEnd::Length);
+  bool ends = model_->tokenizer().ends(token), isLast = false;
+  if (!ends) {
+    sequence.tokens.push_back(token);
+    ++counts_.tokens;
+    auto size = int64_t(sequence.tokens.size());
+    isLast = size - int64_t(request.prompt.size()) >= request.settings.most ||
+             size > model_->contextLength();
+    ends = request.give && !request.give(token);
+  }
+  if (!ends && !isLast)
+    return token;
+  finish(running_, iteratorOf(&sequence), ends ? BatchEnd::Stopped : BatchEnd::Length);
+  return std::nullopt;
+}
+
+void Batch::Run::add(Sequence &sequence, std::vector<Token> tokens) {
+  parts.push_back({&sequence, std::move(tokens), rows});
+  rows += parts.back().count();
+  pages = std::max(pages, pagesFor(sequence.cache.length + parts.back().count()));
 }
 
 /// Zeros, and minus infinity for what a row doesn't see: what is behind it, and what its window has
 /// left.
 std::vector<float> Batch::maskOf(const Run &run, bool windowed) const {
   int64_t columns = run.pages * kPositions;
-  std::vector<float> mask(size_t(run.rows() * columns), -std::numeric_limits<float>::infinity());
+  std::vector<float> mask(size_t(run.rows * columns), -std::numeric_limits<float>::infinity());
   float *row = mask.data();
-  for (const Sequence *sequence : run.sequences)
-    for (int64_t end = sequence->cache.length + 1; end <= sequence->cache.length + run.count;
-         ++end, row += columns)
+  for (const Part &part : run.parts) {
+    int64_t length = part.sequence->cache.length;
+    for (int64_t end = length + 1; end <= length + part.count(); ++end, row += columns)
       std::fill(row + (windowed ? std::max<int64_t>(end - model_->architecture().window, 0) : 0),
                 row + end, 0.0f);
+  }
   return mask;
 }
 
 /// The tokens, and by which angles their places turn keys and queries.
 void Batch::addTokens(const Run &run, std::vector<Tensor> &inputs) const {
   const Architecture &a = model_->architecture();
-  Tensor ids(TS_I64, {run.rows()});
-  for (int64_t i = 0; i < run.many(); ++i)
-    std::copy_n(run[i].tokens.begin() + run[i].cache.length, run.count,
-                ids.as<int64_t>() + i * run.count);
+  Tensor ids(TS_I64, {run.rows});
+  for (const Part &part : run.parts)
+    std::ranges::copy(part.tokens, ids.as<int64_t>() + part.first);
   inputs.push_back(ids);
   for (bool windowed : {false, true}) {
-    if (windowed && !(a.family->windowBase && a.window))
+    if (windowed && !a.rotatesTwice())
       break;
     int64_t pairs = a.rotated / 2;
-    Tensor cosines(TS_F32, {run.rows(), pairs}), sines(TS_F32, {run.rows(), pairs});
-    for (int64_t i = 0; i < run.many(); ++i)
-      rotations(a, windowed, run[i].cache.length, run.count,
-                cosines.as<float>() + i * run.count * pairs,
-                sines.as<float>() + i * run.count * pairs);
+    Tensor cosines(TS_F32, {run.rows, pairs}), sines(TS_F32, {run.rows, pairs});
+    for (const Part &part : run.parts)
+      rotations(a, windowed, part.sequence->cache.length, part.count(),
+                cosines.as<float>() + part.first * pairs, sines.as<float>() + part.first * pairs);
     inputs.push_back(cosines), inputs.push_back(sines);
   }
 }
 
-/// Each sequence's pages, and which of their places the run's own tokens have.
+/// Each list's pages, and which of their places the run's own tokens have: of a span all of them,
+/// of a single row those up to its own.
 void Batch::addPlaces(const Run &run, std::vector<Tensor> &inputs) const {
   int64_t columns = run.pages * kPositions;
-  Tensor table(TS_I64, {run.many(), run.pages});
-  Tensor place(TS_I64, {run.many(), columns}), isNew(TS_BOOL, {run.many(), columns, 1, 1});
-  std::fill_n(table.as<int64_t>(), run.many() * run.pages, 0);
-  std::fill_n(place.as<int64_t>(), run.many() * columns, 0);
-  std::fill_n(isNew.as<bool>(), run.many() * columns, false);
-  for (int64_t i = 0; i < run.many(); ++i) {
-    const PagedSequence &cache = run[i].cache;
-    std::copy_n(cache.pages.begin(), pagesFor(cache.length + run.count),
-                table.as<int64_t>() + i * run.pages);
-    for (int64_t row = 0; row < run.count; ++row) {
-      int64_t at = i * columns + cache.length + row;
-      place.as<int64_t>()[at] = i * run.count + row;
+  Tensor table(TS_I64, {run.lists(), run.pages});
+  Tensor place(TS_I64, {run.lists(), columns}), isNew(TS_BOOL, {run.lists(), columns, 1, 1});
+  std::fill_n(table.as<int64_t>(), run.lists() * run.pages, 0);
+  std::fill_n(place.as<int64_t>(), run.lists() * columns, 0);
+  std::fill_n(isNew.as<bool>(), run.lists() * columns, false);
+  auto fill = [&](int64_t list, const Part &part, int64_t count) {
+    const PagedSequence &cache = part.sequence->cache;
+    std::copy_n(cache.pages.begin(), pagesFor(cache.length + count),
+                table.as<int64_t>() + list * run.pages);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t at = list * columns + cache.length + i;
+      place.as<int64_t>()[at] = part.first + i;
       isNew.as<bool>()[at] = true;
     }
-  }
+  };
+  for (const Part &part : run.parts)
+    for (int64_t row = run.isSpan ? part.count() - 1 : 0; row < part.count(); ++row)
+      fill(run.isSpan ? 0 : part.first + row, part, row + 1);
   for (const Tensor &each : {table, place, isNew})
     inputs.push_back(each);
 }
@@ -299,60 +365,53 @@ void Batch::addPlaces(const Run &run, std::vector<Tensor> &inputs) const {
 std::vector<Tensor> Batch::outputsOf(const Run &run) {
   const Architecture &a = model_->architecture();
   std::vector<Tensor> outputs;
-  hidden_.resize(size_t(run.rows() * a.width));
-  outputs.push_back(Tensor::borrow(hidden_.data(), {run.rows(), a.width}));
+  hidden_.resize(size_t(run.rows * a.width));
+  outputs.push_back(Tensor::borrow(hidden_.data(), {run.rows, a.width}));
   if (!run.isSpan) {
-    logits_.resize(size_t(run.rows() * a.vocabulary));
-    outputs.push_back(Tensor::borrow(logits_.data(), {run.rows(), a.vocabulary}));
+    logits_.resize(size_t(run.rows * a.vocabulary));
+    outputs.push_back(Tensor::borrow(logits_.data(), {run.rows, a.vocabulary}));
   }
-  for (std::vector<float> &news : news_) {
-    news.resize(size_t(run.rows() * floatsOfToken_));
-    outputs.push_back(Tensor::borrow(news.data(), {run.rows(), a.keyHeads, a.headSize}));
-  }
+  for (CacheNews &news : news_)
+    news.addTo(outputs, format_, run.rows);
   return outputs;
 }
 
-/// Computes the next `count` tokens of each, whose pages are there.
-void Batch::run(std::span<Sequence *const> sequences, int64_t count) {
+/// Computes the tokens, for which there are pages.
+void Batch::run(const Run &run) {
   const Architecture &a = model_->architecture();
-  Run run{sequences, count, 1, sequences[0]->leftOfPrompt() > 0};
-  for (const Sequence *sequence : sequences)
-    run.pages = std::max(run.pages, pagesFor(sequence->cache.length + count));
   std::vector<Tensor> inputs;
   addTokens(run, inputs);
   addPlaces(run, inputs);
   std::vector<std::vector<float>> masks;
+  int64_t ofList = run.rows / run.lists();
   for (bool windowed : {false, true})
     if (!windowed || a.window) {
       masks.push_back(maskOf(run, windowed));
       inputs.push_back(
-          Tensor::borrow(masks.back().data(), {run.many(), 1, count, run.pages * kPositions}));
+          Tensor::borrow(masks.back().data(), {run.lists(), 1, ofList, run.pages * kPositions}));
     }
   for (auto &cache : caches_)
-    inputs.push_back(
-        Tensor::borrow(cache.get(), {pool_.pages() + 1, kPositions, a.keyHeads, a.headSize}));
+    inputs.push_back(format_.view(cache.get(), {pool_.pages() + 1, kPositions}));
   const LanguageModel::Part &part = run.isSpan ? span_ : step_;
   inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
   std::vector<Tensor> outputs = outputsOf(run);
   part.session->run(inputs, outputs);
-  keepNews(sequences, count);
 }
 
-/// Writes the run's keys and values to the pages.
-void Batch::keepNews(std::span<Sequence *const> sequences, int64_t count) {
-  int64_t row = 0;
-  for (Sequence *sequence : sequences) {
-    PagedSequence &cache = sequence->cache;
-    for (int64_t i = 0; i < count; ++i, ++row) {
-      int64_t position = cache.length + i;
-      int64_t slot =
-          cache.pages[size_t(position / kPositions)] * kPositions + position % kPositions;
-      for (size_t of = 0; of < caches_.size(); ++of)
-        std::copy_n(news_[of].data() + row * floatsOfToken_, floatsOfToken_,
-                    caches_[of].get() + slot * floatsOfToken_);
-    }
-    pool_.append(cache, sequence->keys(cache.length, count));
+/// Writes keys and values of some of the part's tokens, which follow those that are there, to the
+/// pages.
+void Batch::keepNews(const Part &part, int64_t from, int64_t count) {
+  PagedSequence &cache = part.sequence->cache;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t position = cache.length + i, row = part.first + from + i;
+    int64_t slot = cache.pages[size_t(position / kPositions)] * kPositions + position % kPositions;
+    for (size_t of = 0; of < caches_.size(); ++of)
+      format_.store(1, news_[of].values.data() + row * format_.floatsOfToken(),
+                    format_.isScaled() ? news_[of].scales.data() + row * format_.scalesOfToken()
+                                       : nullptr,
+                    caches_[of].get() + slot * format_.bytesOfToken());
   }
+  pool_.append(cache, part.sequence->keys(cache.length, count));
 }
 
 } // namespace tensmith::generation

@@ -15,9 +15,11 @@
 // of one sequence reaches another. A token is computed by one of two modules, which is that of its
 // place in a request: prompts by pieces, what follows one by one; again, too, and pages are shared
 // where both have computed them alike. How long the pieces of a prompt are decides the order of
-// sums over keys, and nothing else.
+// sums over keys, and nothing else. Guesses (Drafts.h) are rows of the same run, of which each sees
+// the pages and the rows before it: they are computed as they are one by one, too.
 #pragma once
 
+#include "generation/Drafts.h"
 #include "generation/LanguageModel.h"
 #include "generation/Pages.h"
 
@@ -29,6 +31,7 @@ struct BatchSettings {
   int64_t sequences = 8;   // that are computed at a time
   int64_t cacheTokens = 0; // of all pages; 0: four times the context
   int64_t promptPiece = 256;
+  DraftSettings drafts;
 };
 
 enum class BatchEnd { Stopped, Length, Cancelled };
@@ -49,6 +52,7 @@ struct BatchRequest {
 struct BatchCounts {
   int64_t running = 0, waiting = 0, heldPages = 0, pages = 0;
   int64_t promptTokens = 0, reusedTokens = 0, tokens = 0, steps = 0, preempted = 0; // so far
+  int64_t drafted = 0, accepted = 0; // tokens that were guessed, and those of them that were right
 };
 
 /// Used by one thread at a time.
@@ -76,7 +80,8 @@ private:
     Sampler sampler;
     std::vector<Token> tokens; // prompt and text
     PagedSequence cache;
-    bool isAdmitted = false; // for the first time
+    bool isAdmitted = false;          // for the first time
+    std::unique_ptr<Drafter> drafter; // where there are guesses, from the first on
 
     bool givesText() const { return !request.hidden; }
     /// Tokens from `begin` on as pages know them: numbers of which those of texts, which another
@@ -88,14 +93,22 @@ private:
     }
   };
   using Sequences = std::list<Sequence>;
-  /// The next `count` tokens of each, computed together.
+  /// A sequence's tokens in a run, which stand behind those that its pages have.
+  struct Part {
+    Sequence *sequence = nullptr;
+    std::vector<Token> tokens;
+    int64_t first = 0; // row of the run
+    int64_t count() const { return int64_t(tokens.size()); }
+  };
+  /// What is computed together.
   struct Run {
-    std::span<Sequence *const> sequences;
-    int64_t count, pages; // pages: of the longest
-    bool isSpan;          // of a prompt
-    int64_t many() const { return int64_t(sequences.size()); }
-    int64_t rows() const { return many() * count; }
-    const Sequence &operator[](int64_t i) const { return *sequences[size_t(i)]; }
+    std::vector<Part> parts;
+    bool isSpan = false;         // of a prompt
+    int64_t rows = 0, pages = 1; // pages: of the longest
+    /// A span has one list of keys for all its rows, which follow one another; else each row has
+    /// its own.
+    int64_t lists() const { return isSpan ? 1 : rows; }
+    void add(Sequence &sequence, std::vector<Token> tokens);
   };
 
   void admit();
@@ -104,13 +117,15 @@ private:
   bool reserve(Sequence &sequence, int64_t end);
   void preemptLast();
   void write(const std::vector<FreshPage> &fresh);
-  void run(std::span<Sequence *const> sequences, int64_t count);
-  void keepNews(std::span<Sequence *const> sequences, int64_t count);
+  void run(const Run &run);
+  void keepNews(const Part &part, int64_t from, int64_t count);
+  std::vector<Token> guesses(Sequence &sequence);
+  void drawTokens(const Part &part);
   void addTokens(const Run &run, std::vector<Tensor> &inputs) const;
   void addPlaces(const Run &run, std::vector<Tensor> &inputs) const;
   std::vector<float> maskOf(const Run &run, bool windowed) const;
   std::vector<Tensor> outputsOf(const Run &run);
-  void draw(Sequence &sequence, std::span<float> logits);
+  std::optional<Token> draw(Sequence &sequence, std::span<float> logits);
   void finish(Sequences &of, Sequences::iterator sequence, BatchEnd end);
   Sequences::iterator iteratorOf(const Sequence *sequence);
 
@@ -118,9 +133,9 @@ private:
   BatchSettings settings_;
   PagePool pool_;
   const LanguageModel::Part &step_, &span_;
-  int64_t floatsOfToken_;
-  std::vector<std::unique_ptr<float[], void (*)(void *)>> caches_; // as Context's
-  std::vector<std::vector<float>> news_; // keys and values of a run's tokens
+  CacheFormat format_;
+  std::vector<std::unique_ptr<std::byte[], void (*)(void *)>> caches_; // as Context's
+  std::vector<CacheNews> news_; // keys and values of a run's tokens
   std::vector<float> logits_, hidden_;
   Sequences running_, waiting_;
   uint64_t numbers_ = 0;

@@ -24,16 +24,19 @@ public:
                                                     : "t") {}
 
   DecoderInputs write() {
-    bool rotatesTwice = a_.family->windowBase && a_.window;
+    bool rotatesTwice = a_.rotatesTwice();
     Value tokens = g_.input("tokens", TS_I64, {t_});
     for (int which = 0; which < (rotatesTwice ? 2 : 1); ++which) {
       std::string suffix = which ? "_windowed" : "";
       cosines_.push_back(rotationInput("cosines" + suffix));
       sines_.push_back(rotationInput("sines" + suffix));
     }
-    Dims past = {"past", number(a_.keyHeads), number(a_.headSize)};
+    const CacheFormat &cache = options_.cache;
+    ts_type stored = cache.blocks ? TS_U8 : TS_F32;
+    std::string head = number(cache.blocks ? cache.bytesOfHead() : a_.headSize);
+    Dims past = {"past", number(a_.keyHeads), head};
     if (isPaged()) {
-      past = {"pages", number(options_.positions), number(a_.keyHeads), number(a_.headSize)};
+      past = {"pages", number(options_.positions), number(a_.keyHeads), head};
       table_ = g_.input("table", TS_I64, {sequences(), "n"});
       place_ = g_.input("place", TS_I64, {sequences(), kept()});
       isNew_ = g_.input("is_new", TS_BOOL, {sequences(), kept(), "1", "1"});
@@ -42,8 +45,8 @@ public:
         masks_.push_back(maskInput("mask_windowed"));
     }
     for (int64_t layer = 0; layer < a_.layers; ++layer) {
-      pasts_.push_back(g_.input("past_key." + number(layer), TS_F32, past));
-      pasts_.push_back(g_.input("past_value." + number(layer), TS_F32, past));
+      pasts_.push_back(g_.input("past_key." + number(layer), stored, past));
+      pasts_.push_back(g_.input("past_value." + number(layer), stored, past));
     }
     Value x = embeddings(tokens);
     for (int64_t layer = 0; layer < a_.layers; ++layer)
@@ -51,8 +54,12 @@ public:
     if (hasLogits() || isPaged())
       writeLogits(x);
     for (int64_t layer = 0; layer < a_.layers; ++layer) {
-      g_.output("key." + number(layer), news_[size_t(2 * layer)]);
-      g_.output("value." + number(layer), news_[size_t(2 * layer + 1)]);
+      for (int64_t which : {0, 1}) {
+        std::string name = which ? "value" : "key";
+        g_.output(name + "." + number(layer), news_[size_t(2 * layer + which)]);
+        if (cache.isScaled())
+          g_.output(name + "_scale." + number(layer), scales_[size_t(2 * layer + which)]);
+      }
     }
     return std::move(inputs_);
   }
@@ -176,6 +183,7 @@ private:
     q = rotated(heads(q, a_.heads, at + "attn_q_norm.weight"), a_.heads, layer);
     k = rotated(heads(k, a_.keyHeads, at + "attn_k_norm.weight"), a_.keyHeads, layer);
     v = g_.reshape(v, {t_, number(a_.keyHeads), number(a_.headSize)});
+    k = asKept(k), v = asKept(v);
     news_.push_back(k), news_.push_back(v);
     Value y = attend(q, k, v, layer);
     return linear(y, at + "attn_output", own, a_.width);
@@ -189,7 +197,7 @@ private:
   /// [t, heads, size], each pair turned by its position's angle.
   Value rotated(Value x, int64_t count, int64_t layer) {
     size_t which = cosines_.size() > 1 && a_.hasWindow(layer) ? 1 : 0;
-    bool halves = a_.family->rotation == Rotation::Halves;
+    bool halves = a_.rotation == Rotation::Halves;
     int64_t pairs = a_.rotated / 2;
     Dims part = {t_, number(count), number(pairs)};
     Value first = g_.columns(x, 0, halves ? 1 : 2, part);
@@ -220,10 +228,48 @@ private:
     return g_.reshape(g_.transpose(x, {1, 0, 2}), {"1", number(count), n, number(a_.headSize)});
   }
 
+  // What is kept of keys and values.
+
+  Value fromKept(Value kept) {
+    const BlockFormat *blocks = options_.cache.blocks;
+    return blocks ? g_.op("block_values", {kept}, {{"format", std::string(blocks->name)}}) : kept;
+  }
+  Value cast(Value x, ts_type to) { return g_.op("cast", {x}, {{"to", to}}); }
+  Value asF16(Value x) { return cast(cast(x, TS_F16), TS_F32); }
+
+  /// [t, heads, size], rounded to what the cache has for it: nothing else is seen of it.
+  Value asKept(Value x) {
+    const CacheFormat &cache = options_.cache;
+    if (!cache.blocks)
+      return x;
+    if (!cache.isScaled())
+      return asF16(x);
+    bool isSigned = cache.blocks->isSigned;
+    std::string heads = number(cache.heads), count = number(cache.blocksOfHead());
+    x = g_.reshape(x, {t_, heads, count, number(cache.blocks->elements)});
+    std::vector<NamedAttribute> last = {{"axes", std::vector<int64_t>{3}}, {"keepdims", true}};
+    Value extreme, least = g_.scalar(isSigned ? -127 : -8), most = g_.scalar(isSigned ? 127 : 7);
+    if (isSigned) {
+      extreme = g_.op("div", {g_.op("reduce_max", {g_.op("abs", {x})}, last), most});
+    } else {
+      Value high = g_.op("reduce_max", {x}, last), low = g_.op("reduce_min", {x}, last);
+      Value isHigh = g_.op("greater_or_equal", {high, g_.op("neg", {low})});
+      extreme = g_.op("div", {g_.op("where", {isHigh, high, low}), least});
+    }
+    Value scale = asF16(extreme), zero = g_.scalar(0);
+    Value divisor =
+        g_.op("where", {g_.op("equal", {scale, zero}), g_.scalar(1), scale}); // of zeros
+    Value level = g_.op("max", {g_.op("min", {g_.op("div", {x, divisor}), most}), least});
+    Value y = g_.op("mul", {g_.op("round", {level}), scale});
+    scales_.push_back(g_.reshape(scale, {t_, heads, count}));
+    return g_.reshape(y, {t_, heads, number(cache.size)});
+  }
+
   /// [sequences, heads, positions, size]: what the pages have, and in its place what is new.
   Value paged(Value pages, Value news) {
     Value old = g_.op("gather", {pages, table_}, {{"axis", int64_t(0)}});
     Dims dims = {sequences(), kept(), number(a_.keyHeads), number(a_.headSize)};
+    old = fromKept(old);
     Value placed = g_.op("gather", {news, place_}, {{"axis", int64_t(0)}});
     Value all = g_.op("where", {isNew_, placed, g_.reshape(old, dims)});
     return g_.transpose(all, {0, 2, 1, 3});
@@ -241,8 +287,8 @@ private:
                   headsFirst(k, a_.keyHeads, t_),
                   headsFirst(v, a_.keyHeads, t_),
                   TS_NO_VALUE,
-                  headsFirst(pastKey, a_.keyHeads, "past"),
-                  headsFirst(pastValue, a_.keyHeads, "past"),
+                  headsFirst(fromKept(pastKey), a_.keyHeads, "past"),
+                  headsFirst(fromKept(pastValue), a_.keyHeads, "past"),
                   TS_NO_VALUE};
       if (!isStep())
         attributes.push_back({"is_causal", true});
@@ -289,7 +335,7 @@ private:
   std::string t_; // tokens of all sequences
   Value table_ = TS_NO_VALUE, place_ = TS_NO_VALUE, isNew_ = TS_NO_VALUE;
   std::vector<Value> masks_; // of layers without a window, then of those with one
-  std::vector<Value> cosines_, sines_, pasts_, news_;
+  std::vector<Value> cosines_, sines_, pasts_, news_, scales_;
   std::map<std::string, Value> matrices_;
   DecoderInputs inputs_;
 };

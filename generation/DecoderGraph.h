@@ -10,6 +10,10 @@
 // the file's tensors. Results: of a step logits f32 [1, vocabulary]; for each layer key and value
 // f32 [t, keyHeads, headSize].
 //
+// Where keys and values are kept in blocks (CacheFormat.h), the past is ui8 [past, keyHeads,
+// bytes], and behind each layer's key and value are key_scale and value_scale, f32 [t, keyHeads,
+// blocks].
+//
 // Paged forms take keys and values from pages that all sequences share (vLLM, arXiv 2309.06180):
 // past_key and past_value are f32 [pages, positions, keyHeads, headSize], and `table`, i64 [b, n],
 // names the n pages of each of b sequences, room for the new tokens included. Of position p of
@@ -22,6 +26,7 @@
 #pragma once
 
 #include "generation/Architecture.h"
+#include "generation/CacheFormat.h"
 #include "generation/GraphOf.h"
 
 namespace tensmith::generation {
@@ -42,6 +47,7 @@ struct DecoderOptions {
   DecoderForm form = DecoderForm::Step;
   bool exact = false;    // nothing is rounded to 8 bits
   int64_t positions = 0; // of a page
+  CacheFormat cache;
 };
 
 /// Throws Failure where tensors are missing or of other sizes than the architecture's.

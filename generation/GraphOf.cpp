@@ -20,6 +20,8 @@ ts_attribute listed(const NamedAttribute &given) {
     attribute.kind = TS_ATTRIBUTE_BOOL, attribute.integer = *flag;
   else if (const auto *real = std::get_if<double>(&given.value))
     attribute.kind = TS_ATTRIBUTE_FLOAT, attribute.real = *real;
+  else if (const auto *type = std::get_if<ts_type>(&given.value))
+    attribute.kind = TS_ATTRIBUTE_TYPE, attribute.type = *type;
   else if (const auto *text = std::get_if<std::string>(&given.value))
     attribute.kind = TS_ATTRIBUTE_TEXT, attribute.text = text->c_str();
   else if (const auto *integers = std::get_if<std::vector<int64_t>>(&given.value))

@@ -16,7 +16,7 @@ using Dims = std::vector<std::string>;
 
 struct NamedAttribute {
   const char *name;
-  std::variant<int64_t, bool, double, std::string, std::vector<int64_t>> value;
+  std::variant<int64_t, bool, double, std::string, std::vector<int64_t>, ts_type> value;
 };
 
 class GraphOf {

@@ -56,15 +56,20 @@ Tensor viewOf(const GgufTensor &tensor) {
 
 std::shared_ptr<LanguageModel> LanguageModel::load(const std::string &path,
                                                    const ModelSettings &settings) {
-  return std::shared_ptr<LanguageModel>(new LanguageModel(path, settings));
+  return std::shared_ptr<LanguageModel>(
+      new LanguageModel(readModel(path, settings.weights), settings));
 }
 
-LanguageModel::LanguageModel(const std::string &path, const ModelSettings &settings)
-    : file_(GgufFile::open(path)), architecture_(architectureOf(file_)),
-      tokenizer_(Tokenizer::of(file_)), settings_(settings) {
-  if (int64_t(tokenizer_.size()) != architecture_.vocabulary)
+LanguageModel::LanguageModel(ModelFiles files, const ModelSettings &settings)
+    : file_(std::move(files.file)), architecture_(architectureOf(file_)),
+      tokenizer_(std::move(files.tokenizer)), settings_(settings),
+      cache_(cacheFormatOf(settings.cacheType, architecture_, file_.name())) {
+  const std::string &path = file_.name();
+  // Embeddings are often more than there are tokens, for their number to be a round one.
+  if (int64_t(tokenizer_.size()) > architecture_.vocabulary)
     fail(path, fmt::format("has {} tokens and embeddings of {}", tokenizer_.size(),
                            architecture_.vocabulary));
+  tokenizer_.fill(size_t(architecture_.vocabulary));
   context_ = settings.context ? settings.context : std::min(architecture_.context, kContext);
   if (context_ < 1 || context_ > architecture_.context)
     fail(path, fmt::format("takes contexts of 1 to {} tokens, not of {}", architecture_.context,
@@ -78,7 +83,7 @@ const LanguageModel::Part &LanguageModel::part(DecoderForm form, int64_t positio
     return part;
   GraphOf graph;
   DecoderInputs inputs =
-      buildDecoder(graph, architecture_, file_, {form, settings_.exact, positions});
+      buildDecoder(graph, architecture_, file_, {form, settings_.exact, positions, cache_});
   SessionOptions options;
   options.threads = settings_.threads;
   for (const GgufTensor *tensor : inputs.weights)
@@ -108,21 +113,18 @@ Context::Context(std::shared_ptr<const LanguageModel> model)
     : model_(std::move(model)), step_(model_->part(DecoderForm::Step)),
       several_(model_->part(DecoderForm::Several)) {
   caches_.resize(size_t(2 * model_->architecture().layers));
+  news_.resize(caches_.size());
   logits_.resize(size_t(model_->architecture().vocabulary));
 }
 
-/// Floats of keys, or of values, of a layer.
-int64_t Context::floatsOfToken() const {
-  return model_->architecture().keyHeads * model_->architecture().headSize;
-}
-
 void Context::reserve(int64_t tokens) {
-  int64_t have = int64_t(caches_[0].size()) / floatsOfToken();
+  int64_t ofToken = model_->cacheFormat().bytesOfToken();
+  int64_t have = int64_t(caches_[0].size()) / ofToken;
   if (tokens <= have)
     return;
   int64_t want = std::min(std::max({tokens, 2 * have, kLeastCache}), model_->contextLength());
-  for (std::vector<float> &cache : caches_)
-    cache.resize(size_t(want * floatsOfToken()));
+  for (std::vector<std::byte> &cache : caches_)
+    cache.resize(size_t(want * ofToken));
 }
 
 std::span<const float> Context::become(std::span<const Token> tokens) {
@@ -153,7 +155,7 @@ void Context::compute(std::span<const Token> tokens) {
   std::ranges::copy(tokens, ids.as<int64_t>());
   inputs.push_back(ids);
   for (bool windowed : {false, true}) {
-    if (windowed && !(a.family->windowBase && a.window))
+    if (windowed && !a.rotatesTwice())
       break;
     Tensor cosines(TS_F32, {count, a.rotated / 2}), sines(TS_F32, {count, a.rotated / 2});
     rotations(a, windowed, past, count, cosines.as<float>(), sines.as<float>());
@@ -162,13 +164,21 @@ void Context::compute(std::span<const Token> tokens) {
   std::vector<Tensor> outputs;
   if (isStep)
     outputs.push_back(Tensor::borrow(logits_.data(), {1, a.vocabulary}));
-  for (std::vector<float> &cache : caches_) {
-    inputs.push_back(Tensor::borrow(cache.data(), {past, a.keyHeads, a.headSize}));
-    outputs.push_back(
-        Tensor::borrow(cache.data() + past * floatsOfToken(), {count, a.keyHeads, a.headSize}));
+  const CacheFormat &format = model_->cacheFormat();
+  for (size_t of = 0; of < caches_.size(); ++of) {
+    std::byte *end = caches_[of].data() + past * format.bytesOfToken();
+    inputs.push_back(format.view(caches_[of].data(), {past}));
+    if (format.blocks)
+      news_[of].addTo(outputs, format, count);
+    else
+      outputs.push_back(format.view(end, {count}));
   }
   inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
   part.session->run(inputs, outputs);
+  for (size_t of = 0; format.blocks && of < caches_.size(); ++of)
+    format.store(count, news_[of].values.data(),
+                 format.isScaled() ? news_[of].scales.data() : nullptr,
+                 caches_[of].data() + past * format.bytesOfToken());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 

@@ -1,17 +1,19 @@
-// A language model from a GGUF file: its decoder compiled, its tokenizer, and conversations with
-// it.
+// A language model from a GGUF file or a folder: its decoder compiled, its tokenizer, and
+// conversations with it.
 //
 // Modules are compiled without weights, and kept in the cache of modules: for a conversation one
 // for a token behind others, and one for any number of them. Weights are the mapped file's. A
 // conversation
-// (`Context`) keeps the keys and values of its tokens, into whose memory the modules write those of
-// new ones; tokens that it begins with and that are there already are not computed again. The last
-// token is always computed alone, so that a prompt gives the same text again.
+// (`Context`) keeps the keys and values of its tokens, as f32, into whose memory the modules write
+// those of new ones, or in blocks of fewer bits (CacheFormat.h); tokens that it begins with and
+// that are there already are not computed again. The last token is always computed alone, so that a
+// prompt gives the same text again.
 #pragma once
 
 #include "generation/Architecture.h"
 #include "generation/DecoderGraph.h"
 #include "generation/Sampling.h"
+#include "generation/folder/ModelFolder.h"
 
 #include <tensmith/tensmith.hpp>
 
@@ -24,7 +26,9 @@ namespace tensmith::generation {
 struct ModelSettings {
   int threads = 0;     // 0: as many as the process may use
   int64_t context = 0; // tokens that a conversation may have; 0: the model's, at most 4096
-  bool exact = false;  // f32 is multiplied by weights as it is, and not rounded to 8 bits for it
+  int weights = 0;     // bits that a folder's matrices are quantised to, 8 or 4; 0: as they are
+  std::string cacheType = "f32"; // of keys and values: f32, f16, q8_0, q4_0
+  bool exact = false; // f32 is multiplied by weights as it is, and not rounded to 8 bits for it
   std::string cacheDir;
   bool noCache = false;
 };
@@ -40,6 +44,7 @@ public:
   const Architecture &architecture() const { return architecture_; }
   const Tokenizer &tokenizer() const { return tokenizer_; }
   const GgufFile &file() const { return file_; }
+  const CacheFormat &cacheFormat() const { return cache_; }
   int64_t contextLength() const { return context_; }
 
   /// A module's session, and its inputs behind those of a run.
@@ -56,12 +61,13 @@ public:
   void check(std::span<const Token> tokens) const;
 
 private:
-  LanguageModel(const std::string &path, const ModelSettings &settings);
+  LanguageModel(ModelFiles files, const ModelSettings &settings);
 
   GgufFile file_;
   Architecture architecture_;
   Tokenizer tokenizer_;
   ModelSettings settings_;
+  CacheFormat cache_;
   int64_t context_ = 0;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<DecoderForm, int64_t>, Part> parts_;
@@ -82,12 +88,12 @@ public:
 private:
   void compute(std::span<const Token> tokens);
   void reserve(int64_t tokens);
-  int64_t floatsOfToken() const;
 
   std::shared_ptr<const LanguageModel> model_;
   const LanguageModel::Part &step_, &several_;
   std::vector<Token> tokens_;
-  std::vector<std::vector<float>> caches_; // keys and values by turns, of each layer
+  std::vector<std::vector<std::byte>> caches_; // keys and values by turns, of each layer
+  std::vector<CacheNews> news_;                // of a run, where they are packed
   std::vector<float> logits_;
 };
 

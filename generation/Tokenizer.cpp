@@ -2,9 +2,11 @@
 #include "generation/Tokenizer.h"
 
 #include "files/Failure.h"
+#include "generation/tokenizer/Pipeline.h"
+#include "generation/tokenizer/UnigramFile.h"
+#include "generation/unicode/Unicode.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <queue>
 
@@ -35,27 +37,6 @@ constexpr WordPattern kPatterns[] = {
 };
 
 constexpr std::string_view kSpace = "\xe2\x96\x81"; // U+2581, which SentencePiece has for a space
-
-std::string utf8(uint32_t code) {
-  if (code < 0x80)
-    return {char(code)};
-  return {char(0xc0 | code >> 6), char(0x80 | (code & 63))};
-}
-
-/// GPT-2's letters for bytes: printable ones stand for themselves, the others for letters from
-/// U+0100 on.
-const std::array<std::string, 256> &byteLetters() {
-  static const auto kLetters = [] {
-    std::array<std::string, 256> letters;
-    uint32_t next = 256;
-    for (uint32_t byte = 0; byte < 256; ++byte) {
-      bool isPrinted = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-      letters[byte] = utf8(isPrinted ? byte : next++);
-    }
-    return letters;
-  }();
-  return kLetters;
-}
 
 size_t characterLength(char first) {
   auto byte = uint8_t(first);
@@ -142,55 +123,89 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 
 } // namespace
 
-Tokenizer Tokenizer::of(const GgufFile &file) {
-  Tokenizer t;
-  std::string model = file.text("tokenizer.ggml.model");
-  t.byScore_ = model == "llama";
-  if (!t.byScore_ && model != "gpt2")
-    fail(file.name(), "has a tokenizer '" + model + "'; gpt2 and llama are read");
-  t.texts_ = file.texts("tokenizer.ggml.tokens");
-  if (t.texts_.empty() || t.texts_.size() > size_t(INT32_MAX))
-    fail(file.name(), "has no tokens (tokenizer.ggml.tokens)");
+void Tokenizer::readRanks(const GgufFile &file) {
+  std::string pre = file.text("tokenizer.ggml.pre", "default");
+  auto pattern =
+      std::ranges::find_if(kPatterns, [&](const WordPattern &p) { return p.name == pre; });
+  if (pattern == std::end(kPatterns))
+    fail(file.name(), "cuts words by '" + pre + "'; gpt-2, llama-bpe and qwen2 are known");
+  pattern_ = pattern;
+  int rank = 0;
+  for (const std::string &pair : file.texts("tokenizer.ggml.merges"))
+    ranks_.try_emplace(pair, rank++);
+}
+
+void Tokenizer::readPairs(const GgufFile &file) {
+  texts_ = file.texts("tokenizer.ggml.tokens");
   for (double score : file.reals("tokenizer.ggml.scores"))
-    t.scores_.push_back(float(score));
+    scores_.push_back(float(score));
   for (int64_t kind : file.integers("tokenizer.ggml.token_type"))
-    t.kinds_.push_back(uint8_t(kind));
-  t.scores_.resize(t.texts_.size());
-  t.kinds_.resize(t.texts_.size(), Normal);
-  for (size_t i = 0; i < t.texts_.size(); ++i)
-    t.tokens_.try_emplace(t.texts_[i], Token(i));
-  if (!t.byScore_) {
-    std::string pre = file.text("tokenizer.ggml.pre", "default");
-    auto pattern =
-        std::ranges::find_if(kPatterns, [&](const WordPattern &p) { return p.name == pre; });
-    if (pattern == std::end(kPatterns))
-      fail(file.name(), "cuts words by '" + pre + "'; gpt-2, llama-bpe and qwen2 are known");
-    t.pattern_ = pattern;
-    int rank = 0;
-    for (const std::string &pair : file.texts("tokenizer.ggml.merges"))
-      t.ranks_.try_emplace(pair, rank++);
-  }
-  t.bytes_.assign(256, -1);
-  for (int byte = 0; t.byScore_ && byte < 256; ++byte)
-    if (auto found = t.tokens_.find(fmt::format("<0x{:02X}>", byte)); found != t.tokens_.end())
-      t.bytes_[size_t(byte)] = found->second;
-  t.addsSpace_ = t.byScore_ && file.flag("tokenizer.ggml.add_space_prefix", true);
+    kinds_.push_back(uint8_t(kind));
+  scores_.resize(texts_.size());
+  kinds_.resize(texts_.size(), Normal);
+  for (size_t i = 0; i < texts_.size(); ++i)
+    tokens_.try_emplace(texts_[i], Token(i));
+  if (!byScore_)
+    readRanks(file);
+  bytes_.assign(256, -1);
+  for (int byte = 0; byScore_ && byte < 256; ++byte)
+    if (auto found = tokens_.find(fmt::format("<0x{:02X}>", byte)); found != tokens_.end())
+      bytes_[size_t(byte)] = found->second;
+  addsSpace_ = byScore_ && file.flag("tokenizer.ggml.add_space_prefix", true);
+}
+
+Tokenizer Tokenizer::of(const GgufFile &file) {
+  std::string model = file.text("tokenizer.ggml.model");
+  bool isUnigram = model == "t5";
+  if (model != "llama" && model != "gpt2" && !isUnigram)
+    fail(file.name(), "has a tokenizer '" + model + "'; gpt2, llama and t5 are read");
+  size_t size = file.texts("tokenizer.ggml.tokens").size();
+  if (!size || size > size_t(INT32_MAX))
+    fail(file.name(), "has no tokens (tokenizer.ggml.tokens)");
   auto number = [&](const char *key) {
     int64_t id = file.integer(std::string("tokenizer.ggml.") + key, -1);
-    return id >= 0 && id < int64_t(t.texts_.size()) ? Token(id) : -1;
+    return id >= 0 && id < int64_t(size) ? Token(id) : -1;
   };
-  t.beginning_ = number("bos_token_id");
-  t.unknown_ = number("unknown_token_id");
-  t.addsBeginning_ = t.beginning_ >= 0 && file.flag("tokenizer.ggml.add_bos_token", t.byScore_);
+  TokenRoles roles{number("bos_token_id"), number("unknown_token_id"), {}, false};
+  roles.addsBeginning =
+      roles.beginning >= 0 && file.flag("tokenizer.ggml.add_bos_token", model == "llama");
   for (const char *key : {"eos_token_id", "eot_token_id"})
     if (Token end = number(key); end >= 0)
-      t.ends_.push_back(end);
-  for (const char *end : {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>"})
-    if (auto found = t.tokens_.find(end);
-        found != t.tokens_.end() && t.kinds_[size_t(found->second)] == Control)
-      t.ends_.push_back(found->second);
-  t.addControl();
+      roles.ends.push_back(end);
+  if (isUnigram)
+    return of(unigramPipeline(file), std::move(roles));
+  Tokenizer t;
+  t.byScore_ = model == "llama";
+  t.readPairs(file);
+  t.takeRoles(std::move(roles));
   return t;
+}
+
+Tokenizer Tokenizer::of(std::shared_ptr<const TokenPipeline> pipeline, TokenRoles roles) {
+  Tokenizer t;
+  t.texts_ = pipeline->texts();
+  for (size_t i = 0; i < t.texts_.size(); ++i) {
+    t.kinds_.push_back(pipeline->isControl(Token(i)) ? Control : Normal);
+    t.tokens_.try_emplace(t.texts_[i], Token(i));
+  }
+  t.pipeline_ = std::move(pipeline);
+  t.takeRoles(std::move(roles));
+  return t;
+}
+
+void Tokenizer::fill(size_t size) {
+  texts_.resize(size);
+  kinds_.resize(size, Unused);
+}
+
+void Tokenizer::takeRoles(TokenRoles roles) {
+  beginning_ = roles.beginning, unknown_ = roles.unknown, addsBeginning_ = roles.addsBeginning;
+  ends_ = std::move(roles.ends);
+  for (const char *end : {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>"})
+    if (auto found = tokens_.find(end);
+        found != tokens_.end() && kinds_[size_t(found->second)] == Control)
+      ends_.push_back(found->second);
+  addControl();
 }
 
 void Tokenizer::addControl() {
@@ -231,7 +246,7 @@ std::string Tokenizer::parted(std::string_view given) const {
   for (std::string_view rest = text; !rest.empty();) {
     size_t length = std::min(characterLength(rest[0]), rest.size());
     result += rest.substr(0, length);
-    if (mayBeControl(rest))
+    if (mayBeControl(rest) || (pipeline_ && pipeline_->mayBecomeControl(rest.substr(0, length))))
       result += kPart;
     rest.remove_prefix(length);
   }
@@ -242,6 +257,12 @@ bool Tokenizer::ends(Token token) const { return std::ranges::find(ends_, token)
 
 std::vector<Token> Tokenizer::encode(std::string_view text, bool control, bool begins) const {
   std::vector<Token> result;
+  if (pipeline_) {
+    result = pipeline_->encode(text, control, begins);
+    if (begins && addsBeginning_ && (result.empty() || result[0] != beginning_))
+      result.insert(result.begin(), beginning_);
+    return result;
+  }
   if (begins && addsBeginning_)
     result.push_back(beginning_);
   bool isFirst = true;
@@ -277,7 +298,7 @@ void Tokenizer::encodeText(std::string_view text, bool isFirst, std::vector<Toke
 void Tokenizer::encodeByRank(std::string_view word, std::vector<Token> &to) const {
   std::string letters;
   for (char byte : word)
-    letters += byteLetters()[uint8_t(byte)];
+    letters += letterOf(uint8_t(byte));
   if (auto whole = tokens_.find(letters); whole != tokens_.end() && ranks_.empty()) {
     to.push_back(whole->second);
     return;
@@ -322,6 +343,8 @@ void Tokenizer::addBytes(std::string_view piece, std::vector<Token> &to) const {
 }
 
 std::string Tokenizer::bytesOf(Token token) const {
+  if (pipeline_)
+    return pipeline_->bytesOf(token);
   if (token < 0 || size_t(token) >= texts_.size())
     return {};
   const std::string &piece = texts_[size_t(token)];
@@ -335,20 +358,16 @@ std::string Tokenizer::bytesOf(Token token) const {
     return byte != bytes_.end() ? std::string(1, char(byte - bytes_.begin()))
                                 : replaced(piece, kSpace, " ");
   }
-  static const auto kBytes = [] {
-    std::unordered_map<std::string_view, char> bytes;
-    for (size_t byte = 0; byte < 256; ++byte)
-      bytes.emplace(byteLetters()[byte], char(byte));
-    return bytes;
-  }();
   std::string result;
   for (std::string_view letter : characters(piece))
-    if (auto found = kBytes.find(letter); found != kBytes.end())
-      result += found->second;
+    if (int byte = byteOfLetter(readCharacter(letter).code); byte >= 0)
+      result += char(byte);
   return result;
 }
 
 std::string Tokenizer::decode(const std::vector<Token> &tokens) const {
+  if (pipeline_)
+    return pipeline_->decode(tokens);
   std::string result;
   for (Token token : tokens)
     result += bytesOf(token);

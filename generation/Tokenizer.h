@@ -1,7 +1,8 @@
 // Text to the numbers of a model's tokens and back, as the model's file says: pairs that are merged
 // by rank after the text was cut into words (GPT-2's byte-level BPE), or by score over the whole
-// text, with bytes for what has no token (SentencePiece's BPE). Sources: arXiv 1508.07909,
-// 1808.06226; GGUF's tokenizer.ggml keys.
+// text, with bytes for what has no token (SentencePiece's BPE); or by the steps of a tokenizer.json
+// (tokenizer/Pipeline.h), which SentencePiece's Unigram in a GGUF file is read as, too. Sources:
+// arXiv 1508.07909, 1808.06226; GGUF's tokenizer.ggml keys.
 //
 // Tokens that are no text (control) are found in a text only where the caller asks for it: else a
 // prompt from outside could end a turn of a conversation.
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,10 +41,22 @@ struct WordPattern {
 /// The words, in order; together they are the text.
 std::vector<std::string_view> words(const WordPattern &pattern, std::string_view text);
 
+class TokenPipeline;
+
+/// What a model's files say of its tokens beside how they are made.
+struct TokenRoles {
+  Token beginning = -1, unknown = -1;
+  std::vector<Token> ends;
+  bool addsBeginning = false; // to texts that begin, where it is not there already
+};
+
 class Tokenizer {
 public:
   /// Throws Failure where the file has no tokenizer, or one that is not known.
   static Tokenizer of(const GgufFile &file);
+  static Tokenizer of(std::shared_ptr<const TokenPipeline> pipeline, TokenRoles roles);
+  /// Of so many tokens: those that are missing are none of any text.
+  void fill(size_t size);
 
   /// `control`: tokens that are no text are found by their names, unless those are parted. With the
   /// beginning's token where the model has one, if `begins`.
@@ -66,6 +80,9 @@ public:
   const std::string &text(Token token) const { return texts_[size_t(token)]; }
 
 private:
+  void readPairs(const GgufFile &file);
+  void readRanks(const GgufFile &file);
+  void takeRoles(TokenRoles roles);
   void addControl();
   Token specialAt(std::string_view text, bool users, bool control) const;
   bool mayBeControl(std::string_view rest) const;
@@ -88,6 +105,7 @@ private:
   std::vector<Token> bytes_; // of SentencePiece: of each byte, -1: none
   Token beginning_ = -1, unknown_ = -1;
   std::vector<Token> ends_;
+  std::shared_ptr<const TokenPipeline> pipeline_; // does all of it, where there is one
 };
 
 } // namespace tensmith::generation

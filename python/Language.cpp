@@ -35,10 +35,12 @@ using Logits = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 using GivenLogits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::shared_ptr<LanguageModel> load(const std::string &path, int threads, int64_t context,
-                                    bool exact, const std::string &cache, bool noCache) {
+                                    bool exact, int weights, const std::string &cacheType,
+                                    const std::string &cache, bool noCache) {
   nb::gil_scoped_release unlocked;
   ModelSettings settings;
   settings.threads = threads, settings.context = context, settings.exact = exact;
+  settings.weights = weights, settings.cacheType = cacheType;
   settings.cacheDir = cache, settings.noCache = noCache;
   return LanguageModel::load(path, settings);
 }
@@ -104,7 +106,9 @@ nb::dict countsOf(const Batch &batch) {
                              {"reused_tokens", counts.reusedTokens},
                              {"tokens", counts.tokens},
                              {"steps", counts.steps},
-                             {"preempted", counts.preempted}})
+                             {"preempted", counts.preempted},
+                             {"drafted", counts.drafted},
+                             {"accepted", counts.accepted}})
     result[name] = value;
   return result;
 }
@@ -116,6 +120,20 @@ nb::bytes asBytes(const std::string &text) { return nb::bytes(text.data(), text.
 NB_MODULE(_language, m) {
   nb::register_exception_translator(raise);
   nb::set_leak_warnings(false); // a model that lives as long as the interpreter is no fault
+  nb::class_<Tokenizer>(m, "Tokenizer")
+      .def("encode", [](const Tokenizer &tokenizer, const std::string &text, bool control,
+                        bool begins) { return tokenizer.encode(text, control, begins); })
+      .def("parted", [](const Tokenizer &tokenizer,
+                        const std::string &text) { return tokenizer.parted(text); })
+      .def("decode",
+           [](const Tokenizer &tokenizer, const std::vector<Token> &tokens) {
+             return asBytes(tokenizer.decode(tokens));
+           })
+      .def("bytes_of", [](const Tokenizer &tokenizer,
+                          Token token) { return asBytes(tokenizer.bytesOf(token)); })
+      .def("ends", &Tokenizer::ends)
+      .def_prop_ro("size", &Tokenizer::size);
+  m.def("read_tokenizer", &readTokenizer, nb::arg("path"));
   nb::class_<LanguageModel>(m, "LanguageModel")
       .def("encode", [](const LanguageModel &model, const std::string &text, bool control,
                         bool begins) { return model.tokenizer().encode(text, control, begins); })
@@ -134,9 +152,12 @@ NB_MODULE(_language, m) {
            [](const LanguageModel &model, Token token) { return model.tokenizer().ends(token); })
       .def_prop_ro("vocabulary",
                    [](const LanguageModel &model) { return model.architecture().vocabulary; })
-      .def_prop_ro("context", &LanguageModel::contextLength);
+      .def_prop_ro("context", &LanguageModel::contextLength)
+      .def_prop_ro("cache_bytes", [](const LanguageModel &model) {
+        return 2 * model.architecture().layers * model.cacheFormat().bytesOfToken();
+      });
   m.def("load", &load, nb::arg("path"), nb::arg("threads"), nb::arg("context"), nb::arg("exact"),
-        nb::arg("cache"), nb::arg("no_cache"));
+        nb::arg("weights"), nb::arg("cache_type"), nb::arg("cache"), nb::arg("no_cache"));
   nb::class_<Context>(m, "Context")
       .def("__init__",
            [](Context *self, const std::shared_ptr<LanguageModel> &model) {
@@ -158,10 +179,13 @@ NB_MODULE(_language, m) {
       .def(
           "__init__",
           [](Batch *self, const std::shared_ptr<LanguageModel> &model, int64_t sequences,
-             int64_t cacheTokens, int64_t promptPiece) {
-            new (self) Batch(model, {sequences, cacheTokens, promptPiece});
+             int64_t cacheTokens, int64_t promptPiece, const std::shared_ptr<LanguageModel> &draft,
+             bool lookup, int64_t draftTokens) {
+            new (self) Batch(model, {sequences, cacheTokens, promptPiece,
+                                     DraftSettings{lookup, draft, draftTokens}});
           },
-          nb::arg("model"), nb::arg("sequences"), nb::arg("cache_tokens"), nb::arg("prompt_piece"))
+          nb::arg("model"), nb::arg("sequences"), nb::arg("cache_tokens"), nb::arg("prompt_piece"),
+          nb::arg("draft").none(), nb::arg("lookup"), nb::arg("draft_tokens"))
       .def("add", &add, nb::arg("prompt"), nb::arg("tokens"), nb::arg("sampling"), nb::arg("give"),
            nb::arg("end"), nb::arg("hidden").none())
       .def("cancel", &Batch::cancel, nb::arg("number"))

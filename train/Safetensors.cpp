@@ -5,6 +5,7 @@
 #include "base/Hash.h"
 #include "files/Failure.h"
 #include "files/Files.h"
+#include "files/Mapping.h"
 #include "files/Words.h"
 
 #include <algorithm>
@@ -99,10 +100,11 @@ void writeSafetensors(const std::filesystem::path &path, const std::vector<Named
   file.commit(/*durable=*/true);
 }
 
-Safetensors readSafetensors(const std::filesystem::path &path) {
-  auto file = std::make_shared<const Bytes>(readFile(path));
-  std::span<const std::byte> bytes = *file;
-  std::string where = path.string();
+namespace {
+
+/// Of bytes that `owner` keeps.
+Safetensors parsed(const std::string &where, std::span<const std::byte> bytes,
+                   const std::shared_ptr<const void> &owner) {
   uint64_t size = 0;
   if (bytes.size() < sizeof size)
     broken(where, "it is cut off");
@@ -113,15 +115,18 @@ Safetensors readSafetensors(const std::filesystem::path &path) {
   Json header = Json::parse(text, text + size, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object())
     broken(where, "its header is no JSON");
-  Safetensors result;
+  Safetensors result{owner, {}, {}};
   auto data = bytes.subspan(sizeof size + size);
   std::vector<std::pair<std::string, Json>> entries;
   for (const auto &[name, entry] : header.items())
     if (name != "__metadata__")
       entries.emplace_back(name, entry);
     else if (entry.is_object())
-      for (const auto &[key, value] : entry.items())
-        result.metadata[key] = value.is_string() ? value.get<std::string>() : value.dump();
+      for (const auto &[key, value] : entry.items()) {
+        if (!value.is_string())
+          broken(where, "its metadata '" + printable(key) + "' is no text");
+        result.metadata[key] = value.get<std::string>();
+      }
   auto beginOf = [](const std::pair<std::string, Json> &entry) {
     const Json &offsets = entry.second.is_object() && entry.second.contains("data_offsets")
                               ? entry.second["data_offsets"]
@@ -134,13 +139,30 @@ Safetensors readSafetensors(const std::filesystem::path &path) {
   std::ranges::sort(entries, {}, beginOf);
   uint64_t expected = 0;
   for (const auto &[name, entry] : entries)
-    result.tensors.push_back(readTensor(where, name, entry, data, file, expected));
+    result.tensors.push_back(readTensor(where, name, entry, data, owner, expected));
   if (expected != data.size())
     broken(where, "it has other bytes than its tensors'");
-  if (auto hash = result.metadata.find(kHashKey);
-      hash != result.metadata.end() && hash->second != toHex(hash128(data)))
-    fail(where, "is damaged: its bytes are not those that were written");
   return result;
+}
+
+} // namespace
+
+Safetensors readSafetensors(const std::filesystem::path &path) {
+  auto file = std::make_shared<const Bytes>(readFile(path));
+  Safetensors result = parsed(path.string(), *file, file);
+  auto hash = result.metadata.find(kHashKey);
+  if (hash == result.metadata.end())
+    return result;
+  uint64_t header = 0;
+  std::memcpy(&header, file->data(), sizeof header);
+  if (hash->second != toHex(hash128(std::span(*file).subspan(sizeof header + header))))
+    fail(path.string(), "is damaged: its bytes are not those that were written");
+  return result;
+}
+
+Safetensors mapSafetensors(const std::filesystem::path &path) {
+  MappedFile file = mapFile(path);
+  return parsed(path.string(), file.bytes, file.owner);
 }
 
 } // namespace tensmith::train

@@ -25,10 +25,14 @@ void writeSafetensors(const std::filesystem::path &path, const std::vector<Named
                       Metadata metadata);
 
 struct Safetensors {
-  std::vector<NamedTensor> tensors; // of the file's memory
+  std::shared_ptr<const void> owner; // of the file's memory
+  std::vector<NamedTensor> tensors;  // views of it
   Metadata metadata;
 };
 /// Throws Failure where the file is broken, also where its hash is another.
 Safetensors readSafetensors(const std::filesystem::path &path);
+/// The same of a mapped file: what nobody reads of its tensors stays on the disk, and no hash is
+/// looked at.
+Safetensors mapSafetensors(const std::filesystem::path &path);
 
 } // namespace tensmith::train

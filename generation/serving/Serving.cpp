@@ -139,6 +139,8 @@ HttpAnswer Serving::metrics() {
   add("prompt_tokens_reused_total", "counter", "Of those: taken from pages.", counts.reusedTokens);
   add("tokens_total", "counter", "Tokens that were drawn.", counts.tokens);
   add("steps_total", "counter", "Steps of the batch.", counts.steps);
+  add("tokens_drafted_total", "counter", "Tokens that were guessed.", counts.drafted);
+  add("tokens_accepted_total", "counter", "Of those: tokens that were right.", counts.accepted);
   add("preempted_total", "counter", "Sequences that had to give way.", counts.preempted);
   return {200, "text/plain; version=0.0.4", text, {}};
 }

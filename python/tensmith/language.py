@@ -1,4 +1,4 @@
-"""Language models from GGUF files.
+"""Language models from GGUF files, and from folders as Hugging Face's.
 
     import tensmith as ts
     model = ts.language.load("model.gguf")
@@ -21,7 +21,30 @@ import numpy
 
 from . import _language
 
-__all__ = ["Batch", "Model", "Text", "load"]
+__all__ = ["Batch", "Model", "Text", "Tokenizer", "load"]
+
+
+class Tokenizer:
+    """Text to tokens and back, as a tokenizer.json, a model's folder or a GGUF file says. `control` and `begins` are those of
+    `Model.encode`."""
+
+    def __init__(self, path: str | os.PathLike):
+        self._handle = _language.read_tokenizer(os.fspath(path))
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens there are."""
+        return self._handle.size
+
+    def encode(self, text: str, *, control: bool = False, begins: bool = True) -> list[int]:
+        return self._handle.encode(text, control, begins)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self._handle.decode(list(tokens)).decode("utf-8", "replace")
+
+    def ends(self, token: int) -> bool:
+        """Whether the token ends a text."""
+        return self._handle.ends(token)
 
 
 class Model:
@@ -41,6 +64,11 @@ class Model:
     def context(self) -> int:
         """Tokens of prompt and text together, at most."""
         return self._handle.context
+
+    @property
+    def cache_bytes(self) -> int:
+        """What keys and values of one token take."""
+        return self._handle.cache_bytes
 
     def encode(self, text: str, *, control: bool = False, begins: bool = True) -> list[int]:
         """The text's tokens. `control`: names of control tokens in it ("<|im_end|>") are those tokens; `begins`: with the token
@@ -86,9 +114,14 @@ class Model:
         """The continuation; settings are those of `stream`."""
         return "".join(self.stream(prompt, **settings))
 
-    def batch(self, *, sequences: int = 8, cache_tokens: int = 0, prompt_piece: int = 256) -> Batch:
-        """For several texts at a time."""
-        return Batch(self, _language.Batch(self._handle, sequences, cache_tokens, prompt_piece))
+    def batch(
+        self, *, sequences: int = 8, cache_tokens: int = 0, prompt_piece: int = 256, draft: Model | None = None, lookup: bool = False,
+        draft_tokens: int = 0,
+    ) -> Batch:  # fmt: skip
+        """For several texts at a time. `draft`: a smaller model of the same tokens, which guesses up to `draft_tokens` (0: 4) next ones;
+        `lookup`: they are guessed by what the text said before. Texts are the same with and without."""
+        guesses = draft._handle if draft else None
+        return Batch(self, _language.Batch(self._handle, sequences, cache_tokens, prompt_piece, guesses, lookup, draft_tokens))
 
 
 class Text:
@@ -169,8 +202,12 @@ class Batch:
         return self._handle.counts()
 
 
-def load(path: str | os.PathLike, *, threads: int = 0, context: int = 0, exact: bool = False, cache_dir: str | os.PathLike | None = None) -> Model:
-    """The model of a GGUF file. `threads` 0: one for each CPU; `context` 0: the model's, up to 4096 tokens; `exact`: f32 is multiplied by
-    weights as it is, and not rounded to 8 bits for it; `cache_dir`: where compiled modules are kept, "" to keep none."""
+def load(
+    path: str | os.PathLike, *, threads: int = 0, context: int = 0, exact: bool = False, weights: int = 0, cache_type: str = "f32",
+    cache_dir: str | os.PathLike | None = None,
+) -> Model:  # fmt: skip
+    """The model of a GGUF file, or of a folder with config.json, tokenizer.json and weights in safetensors. `threads` 0: one for each CPU; `context` 0: the model's, up to 4096 tokens; `exact`: f32 is multiplied by
+    weights as it is, and not rounded to 8 bits for it; `weights`: 8 or 4 bits that a folder's matrices are quantised to; `cache_type`: how
+    keys and values are kept, f32, f16, q8_0 or q4_0; `cache_dir`: where compiled modules are kept, "" to keep none."""
     folder = "" if cache_dir is None else os.fspath(cache_dir)
-    return Model(_language.load(os.fspath(path), threads, context, exact, folder, cache_dir == ""))
+    return Model(_language.load(os.fspath(path), threads, context, exact, weights, cache_type, folder, cache_dir == ""))

@@ -74,6 +74,13 @@ def as_q4_0(weights):
     return 2, content.tobytes(), ((codes.astype(numpy.float32) - 8) * scale.astype(numpy.float32)).reshape(weights.shape)
 
 
+def as_drawn_q4_0(weights):
+    """Blocks of any weights of this shape, of which only their size matters: quantising drawn ones takes long."""
+    blocks = numpy.random.default_rng(weights.size).integers(0, 256, (weights.size // 32, 18), dtype=numpy.uint8)
+    blocks[:, :2] = numpy.frombuffer(numpy.float16(0.5 / weights.shape[-1] ** 0.5).tobytes(), numpy.uint8)
+    return 2, blocks.tobytes(), weights
+
+
 @dataclasses.dataclass
 class Decoder:
     family: str = "llama"
@@ -186,8 +193,8 @@ class Decoder:
         y[..., second] = x[..., second] * cos + x[..., first] * sin
         return y
 
-    def logits(self, stored, tokens):
-        """Of every position, [tokens, vocabulary]."""
+    def logits(self, stored, tokens, kept=lambda x: x):
+        """Of every position, [tokens, vocabulary]. `kept`: what the cache has of keys and values."""
         w = {name: array.astype(numpy.float64) for name, array in stored.items()}
         factors = w.get("rope_freqs.weight", numpy.ones(self.rotated // 2))
 
@@ -209,6 +216,7 @@ class Decoder:
             q, k, v = (y.reshape(len(x), -1, self.head_size) for y in (q, k, v))
             q = self.rotate(norm(q, at + "attn_q_norm.weight"), layer, factors)
             k = self.rotate(norm(k, at + "attn_k_norm.weight"), layer, factors)
+            k, v = kept(k), kept(v)
             k, v = (numpy.repeat(y, self.heads // self.key_heads, 1) for y in (k, v))
             scores = numpy.einsum("qhd,khd->hqk", q, k) / numpy.sqrt(self.head_size)
             if self.score_cap:

@@ -231,6 +231,19 @@ def test_models_health_and_metrics(server):
     assert after["tokens_total"] == before["tokens_total"] + 7 and after["sequences_running"] == after["cache_pages_held"] == 0
 
 
+def test_guesses_change_no_text(server, path):
+    """By the model itself, whose greedy guesses are all right, and by what the text said before."""
+    asked = [{"prompt": "the hen " * 9 + prompt, **GREEDY, "temperature": i % 2, "seed": i} for i, prompt in enumerate(prompts(6))]
+    want = [server.ask("/v1/completions", body)[1]["choices"] for body in asked]
+    for options in (["--lookup"], ["--draft", path, "--draft-tokens", 5]):
+        with serving(path, "--context", 1024, *options) as guessing, concurrent.futures.ThreadPoolExecutor(6) as pool:
+            got = list(pool.map(lambda body: guessing.ask("/v1/completions", body)[1]["choices"], asked))
+            assert got == want
+            metrics = guessing.metrics()
+        assert 0 < metrics["tokens_drafted_total"] >= metrics["tokens_accepted_total"]
+        assert options[0] == "--lookup" or metrics["tokens_accepted_total"] > 30
+
+
 def test_the_client_of_openai(server, model):
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0)

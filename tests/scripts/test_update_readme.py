@@ -47,7 +47,7 @@ def training(tree):
 def copy_of_readme(tmp_path, results=()):
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs").mkdir()
-    for page in ("figures.md", "training.md", "targets.md", "trees.md", "kvstore.md", "nests.md", "bits.md", "functions.md"):
+    for page in ("figures.md", "training.md", "targets.md", "trees.md", "kvstore.md", "nests.md", "bits.md", "functions.md", "language-models.md"):
         shutil.copy(ROOT / "docs" / page, tmp_path / "docs")
     (tmp_path / "bench/results").mkdir(parents=True)
     for name, content in results:
@@ -80,9 +80,11 @@ def test_ratios_are_of_medians(tmp_path):
     times = {name: {"median": value, "least": 1.0} for name, value in {"W1A1": 2.0, "W1A2": 4.0, "W2A2": 8.0, "int16": 16.0, "int8": 6.0}.items()}
     way = {"median_ms": 3.0}
     tree = copy_of_readme(tmp_path, [("bits.json", {"microseconds": {"56x64": times}}), ("nest.json", {"rows": [{"size": 512, "shares": {"packed": [0.5, 0.75, 0.25]}}]}),
-                                     ("janus.json", {"steps": 9, "GAN": {"eager": way, "converted": way, "eager_to_converted": 1.5}})])  # fmt: skip
+                                     ("janus.json", {"steps": 9, "GAN": {"eager": way, "converted": way, "eager_to_converted": 1.5}}),
+                                     ("drafts.json", {"ways": {"lookup": {"guessed": 40, "accepted": 30, "tokens": 60, "steps": 24, "of_plain": 1.75}}})])  # fmt: skip
     assert update(tree).returncode == 0
-    for page, line in (("bits", "| 56x64 | 8.00 | 4.00 | 2.00 | 3.00 |"), ("nests", "| 512 | 0.50 (0.25 to 0.75) |"), ("functions", "| GAN | 3.00 | 3.00 | 1.50 |")):
+    for page, line in (("bits", "| 56x64 | 8.00 | 4.00 | 2.00 | 3.00 |"), ("nests", "| 512 | 0.50 (0.25 to 0.75) |"), ("functions", "| GAN | 3.00 | 3.00 | 1.50 |"),
+                       ("language-models", "| `--lookup` | 40 | 30 | 2.50 | 1.75 |")):  # fmt: skip
         assert line in (tree / f"docs/{page}.md").read_text()
 
 

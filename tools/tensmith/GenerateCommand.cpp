@@ -1,10 +1,11 @@
 // tensmith generate: text from a language model, as it comes.
 #include "tools/tensmith/GenerateCommand.h"
 #include "files/Files.h"
-#include "generation/LanguageModel.h"
+#include "generation/Batch.h"
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <fmt/format.h>
 #include <iostream>
 #include <iterator>
@@ -15,6 +16,7 @@ namespace {
 struct Settings {
   std::string model, prompt, promptFile;
   bool quiet = false, control = false;
+  DraftOptions drafts;
   generation::ModelSettings of;
   generation::GenerationSettings generation;
 };
@@ -30,15 +32,49 @@ std::string promptOf(const Settings &settings) {
 
 double rate(size_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; }
 
+void give(const std::string &bytes) { std::cout << bytes << std::flush; }
+
+/// By a batch of one text, whose tokens are those of any other.
+int generateDrafted(const Settings &settings,
+                    const std::shared_ptr<const generation::LanguageModel> &model,
+                    std::vector<generation::Token> prompt) {
+  generation::BatchSettings of;
+  of.sequences = 1, of.cacheTokens = model->contextLength();
+  of.drafts = settings.drafts.loaded(settings.of);
+  generation::Batch batch(model, of);
+  generation::BatchRequest request;
+  request.prompt = std::move(prompt);
+  request.settings = settings.generation;
+  request.give = [&](generation::Token token) {
+    give(model->tokenizer().bytesOf(token));
+    return true;
+  };
+  batch.add(std::move(request));
+  auto start = std::chrono::steady_clock::now();
+  while (batch.step())
+    ;
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::cout << std::endl;
+  generation::BatchCounts counts = batch.counts();
+  if (!settings.quiet)
+    std::cerr << fmt::format("prompt: {} tokens; generated: {} tokens in {:.1f} s; guessed: {} "
+                             "tokens, {} of them right\n",
+                             counts.promptTokens, counts.tokens, seconds.count(), counts.drafted,
+                             counts.accepted);
+  return kSuccess;
+}
+
 int generate(const Settings &settings) {
   auto model = generation::LanguageModel::load(settings.model, settings.of);
-  generation::Context context(model);
   auto prompt = model->tokenizer().encode(promptOf(settings), settings.control, /*begins=*/true);
   if (prompt.empty())
     failUsage("the prompt has no tokens; give a text with --prompt or --prompt-file");
+  if (settings.drafts.settings.looksUp || !settings.drafts.model.empty())
+    return generateDrafted(settings, model, std::move(prompt));
+  generation::Context context(model);
   auto result = generation::generate(context, prompt, settings.generation,
                                      [](generation::Token, const std::string &bytes) {
-                                       std::cout << bytes << std::flush;
+                                       give(bytes);
                                        return true;
                                      });
   std::cout << std::endl;
@@ -71,10 +107,50 @@ void addSampling(CLI::App &command, generation::SamplingSettings &s) {
 
 } // namespace
 
+void addWeights(CLI::App &command, generation::ModelSettings &settings) {
+  command
+      .add_option("--weights", settings.weights,
+                  "Bits that a folder's matrices are quantised to: 8 or 4; 0: as they are")
+      ->capture_default_str()
+      ->check(CLI::IsMember({0, 4, 8}));
+}
+
+void addCacheType(CLI::App &command, generation::ModelSettings &settings) {
+  command.add_option("--cache-type", settings.cacheType, "How keys and values are kept")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "f16", "q8_0", "q4_0"}));
+}
+
+generation::DraftSettings DraftOptions::loaded(const generation::ModelSettings &of) const {
+  generation::DraftSettings result = settings;
+  generation::ModelSettings own = of;
+  own.weights = own.context = 0; // as the file has them
+  own.cacheType = "f32";
+  if (!model.empty())
+    result.model = generation::LanguageModel::load(model, own);
+  return result;
+}
+
+void addDrafts(CLI::App &command, DraftOptions &drafts) {
+  auto *group = command.add_option_group("Guesses");
+  auto *model = group->add_option(
+      "--draft", drafts.model, "A smaller model of the same tokens, which guesses the next ones");
+  group
+      ->add_flag("--lookup", drafts.settings.looksUp,
+                 "Guess what the text said after the same tokens before")
+      ->excludes(model);
+  group
+      ->add_option("--draft-tokens", drafts.settings.most,
+                   "Tokens that are guessed at a time; 0: 4")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64));
+}
+
 void addGenerate(CLI::App &app, Action &chosen) {
   auto settings = std::make_shared<Settings>();
   CLI::App *command = app.add_subcommand("generate", "Continue a text by a language model");
-  command->add_option("MODEL", settings->model, "The model (.gguf)")->required();
+  command->add_option("MODEL", settings->model, "The model (.gguf, or a folder with config.json)")
+      ->required();
   auto *prompt = command->add_option("-p,--prompt", settings->prompt, "The text to continue");
   command->add_option("--prompt-file", settings->promptFile, "A file with it; '-': stdin")
       ->excludes(prompt);
@@ -89,6 +165,9 @@ void addGenerate(CLI::App &app, Action &chosen) {
   command->add_option("--threads", settings->of.threads, "Threads; 0: one for each CPU")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  addWeights(*command, settings->of);
+  addCacheType(*command, settings->of);
+  addDrafts(*command, settings->drafts);
   command->add_flag("--exact", settings->of.exact,
                     "Multiply weights by f32, which is not rounded to 8 bits for it");
   command->add_flag("--control", settings->control,

@@ -20,6 +20,7 @@ struct Settings {
   generation::ModelSettings of;
   generation::ServingSettings serving;
   generation::HttpSettings http;
+  DraftOptions drafts;
   int64_t bodyMegabytes = 4;
 };
 
@@ -59,10 +60,13 @@ private:
 
 int serve(Settings settings) {
   SignalsEnd::block(); // before there are other threads
-  if (settings.serving.name.empty())
-    settings.serving.name = std::filesystem::path(settings.model).stem();
+  if (settings.serving.name.empty()) {
+    auto path = std::filesystem::weakly_canonical(settings.model);
+    settings.serving.name = std::filesystem::is_directory(path) ? path.filename() : path.stem();
+  }
   settings.http.bodyBytes = settings.bodyMegabytes << 20;
   auto model = generation::LanguageModel::load(settings.model, settings.of);
+  settings.serving.batch.drafts = settings.drafts.loaded(settings.of);
   generation::Serving serving(model, settings.serving);
   settings.http.isWelcome = [&](const auto &head) { return serving.isWelcome(head); };
   auto server = generation::openHttp(
@@ -87,7 +91,8 @@ void addNumber(CLI::App &command, const char *name, Number &value, const char *w
 void addServe(CLI::App &app, Action &chosen) {
   auto settings = std::make_shared<Settings>();
   CLI::App *command = app.add_subcommand("serve", "Serve a language model over HTTP");
-  command->add_option("MODEL", settings->model, "The model (.gguf)")->required();
+  command->add_option("MODEL", settings->model, "The model (.gguf, or a folder with config.json)")
+      ->required();
   command
       ->add_option("--host", settings->http.host,
                    "Address to listen on; 0.0.0.0: every one there is")
@@ -118,6 +123,9 @@ void addServe(CLI::App &app, Action &chosen) {
   addNumber(*command, "--cache-tokens", settings->serving.batch.cacheTokens,
             "Tokens of all texts together; 0: four contexts", 0, 1e9);
   addNumber(*command, "--threads", settings->of.threads, "Threads; 0: one for each CPU", 0, 1e6);
+  addWeights(*command, settings->of);
+  addCacheType(*command, settings->of);
+  addDrafts(*command, settings->drafts);
   command->add_flag("--exact", settings->of.exact,
                     "Multiply weights by f32, which is not rounded to 8 bits for it");
   command->add_option("--cache-dir", settings->of.cacheDir, "Folder of compiled modules");

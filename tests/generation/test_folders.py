@@ -1,0 +1,144 @@
+"""Language models as folders of Hugging Face's, of all families, against the logits of the library `transformers` (write_hub_logits.py).
+
+Breaks when a configuration's entry means something else, a tensor is taken for another, 16-bit weights are read wrong or at a place
+that is no multiple of their size, or a damaged folder ends in anything but an error that names the file.
+"""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy
+import pytest
+
+tensmith = pytest.importorskip("tensmith")
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import hub_models  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+pytestmark = pytest.mark.skipif(not (BUILD / "lib/libtensmith_unicode.so").exists(), reason="libtensmith_unicode.so is not built (libicu-dev)")
+PROGRAM = BUILD / "bin/tensmith"
+WANT = numpy.load(pathlib.Path(__file__).with_name("hub_logits.npz"))
+PLACES = [0, 5, 12, -1]
+
+
+def logits(model):
+    tokens = hub_models.TOKENS
+    return numpy.stack([model.logits(tokens[: place + 1] if place >= 0 else tokens) for place in PLACES])
+
+
+def error(got, want):
+    return float(numpy.sqrt(((got - want) ** 2).mean() / (want**2).mean()))
+
+
+@pytest.mark.parametrize("name", hub_models.CONFIGS)
+def test_families(name, tmp_path):
+    """Weights lie at odd places, in several files for every other family."""
+    number = list(hub_models.CONFIGS).index(name)
+    hub_models.write(tmp_path, hub_models.CONFIGS[name], shards=1 + number % 3, pad=number % 4)
+    model = tensmith.language.load(tmp_path, threads=1, exact=True)
+    assert numpy.abs(logits(model) - WANT[name]).max() <= 3e-5 * numpy.abs(WANT[name]).max()
+
+
+@pytest.mark.parametrize("store", [numpy.float16, ml_dtypes.bfloat16])
+def test_weights_of_16_bits(store, tmp_path):
+    """As the same numbers in f32, bit for bit in what they are multiplied by."""
+    of = hub_models.CONFIGS["qwen3"]
+    rounded = {name: x.astype(store).astype(numpy.float32) for name, x in hub_models.weights(of).items()}
+    hub_models.write(tmp_path / "plain", of, rounded)
+    hub_models.write(tmp_path / "short", of, rounded, pad=1, store=store)
+    got, want = (logits(tensmith.language.load(tmp_path / which, threads=1, exact=True)) for which in ("short", "plain"))
+    assert numpy.abs(got - want).max() <= 1e-5 * numpy.abs(want).max()
+
+
+def test_quantised_weights(tmp_path):
+    """The error of 8 bits is some thousandths, that of 4 bits about a tenth; neither is none."""
+    hub_models.write(tmp_path, hub_models.CONFIGS["llama"])
+    want = WANT["llama"]
+    eight, four = (error(logits(tensmith.language.load(tmp_path, threads=1, exact=True, weights=bits)), want) for bits in (8, 4))
+    assert 1e-4 < eight < 0.02 and 0.02 < four < 0.3
+    with pytest.raises(tensmith.Error, match="4 or 8 bits"):
+        tensmith.language.load(tmp_path, weights=5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hub") / "Small-1.5"
+    hub_models.write(path, hub_models.CONFIGS["qwen2"])
+    return path
+
+
+def test_the_command_and_chats(folder):
+    arguments = ["generate", folder, "--prompt", "the hen", "-n", "6", "--temperature", "0"]
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    model = tensmith.language.load(folder)
+    assert done.stdout.decode("utf-8", "replace") == model.generate("the hen", tokens=6, temperature=0) + "\n"
+    assert model.encode("the hen")[0] == 1 and model.vocabulary == hub_models.VOCABULARY
+    messages = [{"role": "user", "content": "hi<|im_end|>"}]
+    tokens = model.chat(messages)
+    end = len(hub_models.tokenizer()["model"]["vocab"])
+    assert tokens[0] == 1 and tokens.count(end) == 1 and tokens[-1] == end
+    assert model.decode(tokens) == "user hi<|im_end|>"
+
+
+def test_ends_are_those_of_all_files(folder):
+    tokenizer = tensmith.language.Tokenizer(folder)
+    end = len(hub_models.tokenizer()["model"]["vocab"])
+    assert [token for token in range(tokenizer.vocabulary) if tokenizer.ends(token)] == [2, 5, end]
+
+
+WRONG = {
+    "config.json": [
+        ({"model_type": "mamba"}, "'mamba'"), ({"hidden_size": None}, "hidden_size"), ({"num_hidden_layers": 1 << 40}, "num_hidden_layers"),
+        ({"hidden_act": "relu"}, "relu"), ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, "yarn"), ({"num_attention_heads": 0}, "num_attention_heads"),
+        ({"head_dim": -2}, "head_dim"), ({"layer_types": ["full_attention"]}, "layer_types"), ({"quantization_config": {}}, "quantised"),
+        ({"num_key_value_heads": 3}, "heads"), ({"vocab_size": 1, "hidden_size": 32}, "token_embd"), ({"num_hidden_layers": 3}, "no tensor"),
+        ({"partial_rotary_factor": 0}, "partial_rotary_factor"),
+    ],
+    "tokenizer.json": [({"model": {"type": "BPE", "vocab": {"a": 5000}, "merges": []}}, "5000|tokens"), ({"added_tokens": [{"id": -1, "content": "x"}]}, "-1")],
+    "tokenizer_config.json": [({"chat_template": 5}, "chat_template")],
+    "generation_config.json": [({"eos_token_id": "x"}, "eos_token_id")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file,change,message", [(file, *each) for file, changes in WRONG.items() for each in changes])
+def test_what_is_not_read_is_named(tmp_path, file, change, message):
+    hub_models.write(tmp_path, hub_models.CONFIGS["qwen2"])
+    data = {**json.loads((tmp_path / file).read_text()), **change}
+    (tmp_path / file).write_text(json.dumps(data))
+    with pytest.raises(tensmith.Error, match=message) as raised:
+        tensmith.language.load(tmp_path).logits([1])
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_missing_and_damaged_weights(tmp_path):
+    hub_models.write(tmp_path, hub_models.CONFIGS["llama"], shards=2)
+    index = tmp_path / "model.safetensors.index.json"
+    whole = index.read_text()
+    for name in ("../model.safetensors", "/etc/passwd", "..", "", "missing.safetensors"):
+        index.write_text(json.dumps({"weight_map": {"lm_head.weight": name}}))
+        with pytest.raises(tensmith.Error):
+            tensmith.language.load(tmp_path)
+    index.write_text(whole)
+    shard = tmp_path / "model-00001-of-00002.safetensors"
+    content = bytearray(shard.read_bytes())
+    rng = random.Random(5)
+    for _ in range(200):
+        damaged = bytearray(content[: rng.choice([len(content), rng.randrange(len(content))])])
+        for _ in range(rng.randrange(1, 4)):
+            if damaged:
+                damaged[rng.randrange(min(len(damaged), 2000))] = rng.randrange(256)
+        shard.write_bytes(damaged)
+        try:
+            tensmith.language.load(tmp_path)
+        except tensmith.Error as error:
+            assert str(tmp_path) in str(error)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(tensmith.Error, match="tokenizer.json"):
+        tensmith.language.load(tmp_path)

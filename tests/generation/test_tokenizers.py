@@ -1,0 +1,152 @@
+"""Tokenizers as tokenizer.json has them, against what the library `tokenizers` gives (write_tokenizers.py), text by text.
+
+Breaks when a normaliser, a pre-tokeniser, a model of tokens, a template, a decoder or a rule of added tokens does anything else, and
+when a damaged file ends in anything but an error that says where.
+"""
+
+import codecs
+import copy
+import gzip
+import json
+import os
+import pathlib
+import random
+import struct
+import sys
+
+import pytest
+
+tensmith = pytest.importorskip("tensmith")
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import small_decoders  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+pytestmark = pytest.mark.skipif(not (BUILD / "lib/libtensmith_unicode.so").exists(), reason="libtensmith_unicode.so is not built (libicu-dev)")
+CASES = json.loads(gzip.decompress(pathlib.Path(__file__).with_name("tokenizers.json.gz").read_bytes()))
+NAMES = [case["name"] for case in CASES]
+
+
+def written(path, data):
+    path.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizers")
+    return {c["name"]: tensmith.language.Tokenizer(written(folder / f"{i}.json", c["tokenizer"])) for i, c in enumerate(CASES)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_tokens_are_those_of_the_library(tokenizers, case):
+    tokenizer = tokenizers[case["name"]]
+    for text, whole, plain, apart, _, _, _ in case["rows"]:
+        assert tokenizer.encode(text, control=True) == whole, repr(text)
+        assert tokenizer.encode(text, control=True, begins=False) == plain, repr(text)
+        assert tokenizer.encode(text, begins=False) == apart, repr(text)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_texts_are_those_of_the_library(tokenizers, case):
+    tokenizer = tokenizers[case["name"]]
+    for _, whole, _, _, text, some, text_of_some in case["rows"]:
+        assert tokenizer.decode(whole) == text
+        assert tokenizer.decode(some) == text_of_some
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen2", "gemma", "llama2", "mistral"])
+def test_tokens_one_by_one_are_the_text(tokenizers, name):
+    """Behind another token: what is streamed is what is decoded at once."""
+    tokenizer = tokenizers[name]
+    case = CASES[NAMES.index(name)]
+    first = tokenizer.encode("the", begins=False)
+    for text, _, _, apart, _, _, _ in case["rows"]:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        streamed = "".join(decoder.decode(tokenizer._handle.bytes_of(token)) for token in first + apart) + decoder.decode(b"", True)
+        assert streamed.strip(" ") == tokenizer.decode(first + apart).strip(" "), repr(text)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_what_is_parted_has_no_control_tokens(tokenizers, case):
+    """A message from outside can't end its turn, whatever the normaliser makes of it."""
+    tokenizer = tokenizers[case["name"]]
+    control = {token["id"] for token in case["tokenizer"]["added_tokens"] if token["special"]}
+    names = [token["content"] for token in case["tokenizer"]["added_tokens"] if token["special"]]
+    wide = [name.translate({c: c + 0xFEE0 for c in range(33, 127)}) for name in names]
+    for text in [row[0] for row in case["rows"]] + wide + [name.upper() for name in names]:
+        unknown = {0, 2} if "unk" in str(case["tokenizer"]["model"]).lower() else set()
+        tokens = tokenizer.encode(tokenizer._handle.parted(text), control=True, begins=False)
+        found = control & set(tokens) - set(tokenizer.encode(text, begins=False)) - unknown
+        assert not found, repr(text)
+
+
+def mutations(data, rng):
+    """The file with one place of it changed."""
+    result = copy.deepcopy(data)
+    at = result
+    while True:
+        key = rng.choice(list(at) if isinstance(at, dict) else range(len(at)))
+        if isinstance(at[key], (dict, list)) and at[key] and rng.random() < 0.8:
+            at = at[key]
+            continue
+        drawn = rng.randrange(5)
+        if drawn == 0 and isinstance(at, dict):
+            del at[key]
+        else:
+            at[key] = [None, -1, 1 << 62, "x", [], {}, "\\p{", 1e300, True, "("][rng.randrange(10)]
+        return result
+
+
+def test_damaged_files_are_refused_in_words(tmp_path):
+    rng = random.Random(1)
+    path = tmp_path / "tokenizer.json"
+    refused = 0
+    for _ in range(600):
+        case = rng.choice(CASES)
+        written(path, mutations(case["tokenizer"], rng))
+        try:
+            tokenizer = tensmith.language.Tokenizer(path)
+            for row in case["rows"][:12]:
+                tokenizer.decode(tokenizer.encode(row[0], control=True))
+        except tensmith.Error as error:
+            refused += 1
+            assert str(path) in str(error) or "tokenizer" in str(error)
+    assert refused > 150
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"model": null}', b'{"a":' * 100000, b'{"model": {"type": "Forest"}}', b"\xff\xfe"])
+def test_no_tokenizer(tmp_path, content):
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(content)
+    with pytest.raises(tensmith.Error, match="tokenizer.json"):
+        tensmith.language.Tokenizer(path)
+
+
+def test_patterns_without_an_end(tmp_path):
+    """A pattern that takes exponential time gives up, with its name."""
+    data = copy.deepcopy(CASES[NAMES.index("letters")]["tokenizer"])
+    data["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated", "invert": False}
+    tokenizer = tensmith.language.Tokenizer(written(tmp_path / "tokenizer.json", data))
+    with pytest.raises(tensmith.Error, match="takes too long"):
+        tokenizer.encode("a" * 200)
+
+
+def test_unigram_of_a_gguf_file(tmp_path):
+    """SentencePiece's Unigram, as such a file has it, is what the same steps are in a tokenizer.json."""
+    case = CASES[NAMES.index("t5")]
+    vocabulary = case["tokenizer"]["model"]["vocab"]
+    import base64
+
+    table = base64.b64decode(case["tokenizer"]["normalizer"]["precompiled_charsmap"])
+    decoder = small_decoders.Decoder()
+    kinds = [3 if i < 2 else 2 if i == 2 else 1 for i in range(len(vocabulary))]
+    decoder.more = {
+        "tokenizer.ggml.model": "t5", "tokenizer.ggml.tokens": [piece for piece, _ in vocabulary], "tokenizer.ggml.token_type": kinds,
+        "tokenizer.ggml.scores": [float(score) for _, score in vocabulary], "tokenizer.ggml.precompiled_charsmap": list(struct.unpack(f"{len(table)}b", table)),
+        "tokenizer.ggml.unknown_token_id": 2, "tokenizer.ggml.eos_token_id": 1,
+    }  # fmt: skip
+    (tmp_path / "model.gguf").write_bytes(small_decoders.gguf(decoder.metadata(), {}))
+    tokenizer = tensmith.language.Tokenizer(tmp_path / "model.gguf")
+    for text, _, _, apart, _, _, _ in case["rows"]:
+        assert tokenizer.encode(text, begins=False) == apart, repr(text)
