@@ -23,7 +23,7 @@ struct SharedArenas {
   int64_t bytes() const; // while none of the modules runs
 
   std::unique_ptr<MemoryPool> pool;
-  VariableRef variable = std::make_shared<Variable>();
+  VariableRef variable = std::make_shared<Variable>(/*isScratch=*/true);
 };
 
 class Compiled {

@@ -69,7 +69,7 @@ void bindCompiled(nb::module_ &m) {
           "bytes",
           [](const eager::SharedArenas &memory) {
             nb::gil_scoped_release released;
-            // Whoever reads a failed program's results is told of it.
+            // It never fails: no failure stays with scratch memory.
             (void)eager::Engine::ofProcess().wait(*memory.variable, /*alsoReaders=*/true);
             return memory.bytes();
           },
