@@ -23,9 +23,21 @@ private:
 
 } // namespace
 
-Compiled::Compiled(ts_module *module) {
-  detail::check(ts_session_create(module, nullptr, &session_));
+SharedArenas::SharedArenas() : pool(std::make_unique<MemoryPool>()) {}
+SharedArenas::~SharedArenas() = default;
+int64_t SharedArenas::bytes() const { return pool->bytes(); }
+
+Compiled::Compiled(Module module)
+    : Compiled(std::make_shared<const Module>(std::move(module)), nullptr) {}
+
+Compiled::Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const SharedArenas> memory)
+    : module_(std::move(module)), memory_(std::move(memory)) {
+  SessionOptions options;
+  options.memoryPool = memory_ ? memory_->pool.get() : nullptr;
+  session_ = std::make_unique<Session>(*module_, options);
 }
+
+Compiled::~Compiled() = default;
 
 Status Compiled::run(std::span<const Array> inputs, std::span<const Array> outputs) const {
   std::vector<Borrowed> borrowed;
@@ -34,7 +46,7 @@ Status Compiled::run(std::span<const Array> inputs, std::span<const Array> outpu
   for (std::span<const Array> arrays : {inputs, outputs})
     for (const Array &array : arrays)
       handles.push_back(borrowed.emplace_back(array).handle());
-  ts_status *status = ts_session_run(session_, handles.data(), inputs.size(),
+  ts_status *status = ts_session_run(session_->handle(), handles.data(), inputs.size(),
                                      handles.data() + inputs.size(), outputs.size());
   if (!status)
     return {};

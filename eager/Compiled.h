@@ -4,18 +4,41 @@
 #include "eager/Array.h"
 #include "reference/Reference.h"
 
-#include <tensmith/tensmith.h>
-
+#include <memory>
 #include <span>
+
+namespace tensmith {
+class MemoryPool;
+class Module;
+class Session;
+} // namespace tensmith
 
 namespace tensmith::eager {
 
+/// Memory for intermediate results that compiled modules share: those of one pool run one after
+/// another, by its variable.
+struct SharedArenas {
+  SharedArenas();
+  ~SharedArenas();
+  int64_t bytes() const; // while none of the modules runs
+
+  std::unique_ptr<MemoryPool> pool;
+  VariableRef variable = std::make_shared<Variable>(/*isScratch=*/true);
+};
+
 class Compiled {
 public:
-  /// Of a loaded module, which the caller may free. Throws tensmith::Error.
-  explicit Compiled(ts_module *module);
-  ~Compiled() { ts_session_free(session_); }
+  /// Throws tensmith::Error.
+  explicit Compiled(Module module);
+  ~Compiled();
   Compiled(const Compiled &) = delete;
+
+  /// The same module, with a session of its own on that memory; its text is not known.
+  std::shared_ptr<Compiled> on(std::shared_ptr<const SharedArenas> memory) const {
+    return std::shared_ptr<Compiled>(new Compiled(module_, std::move(memory)));
+  }
+  /// Whom its intermediate results' memory is shared with; null: nobody.
+  const std::shared_ptr<const SharedArenas> &memory() const { return memory_; }
 
   /// All arrays are dense and ready; outputs are written over. Any number of threads may call.
   Status run(std::span<const Array> inputs, std::span<const Array> outputs) const;
@@ -24,7 +47,11 @@ public:
   std::string text;
 
 private:
-  ts_session *session_ = nullptr;
+  Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const SharedArenas> memory);
+
+  std::shared_ptr<const Module> module_;
+  std::shared_ptr<const SharedArenas> memory_;
+  std::unique_ptr<Session> session_;
 };
 
 /// By the engine: the outputs, which are set aside now, once the inputs are there. `name` is what a

@@ -142,7 +142,9 @@ using Arrays = std::span<const Array>;
 using Body = std::function<Status(Arrays operands, Arrays results)>;
 
 /// By the engine: `body` computes the results, which are set aside, later from the operands.
-Status pushInto(const char *name, Arrays operands, Arrays given, Body body) {
+/// `also`: what else is written; may be null.
+Status pushInto(const char *name, Arrays operands, Arrays given, Body body,
+                VariableRef also = nullptr) {
   waitWhereMuchIsPending();
   std::vector<Array> results(given.begin(), given.end());
   Task task;
@@ -151,6 +153,8 @@ Status pushInto(const char *name, Arrays operands, Arrays given, Body body) {
     task.writes.push_back(result.variable());
     bytes += result.storage()->bytes;
   }
+  if (also)
+    task.writes.push_back(std::move(also));
   for (const Array &operand : operands)
     task.reads.push_back(operand.variable());
   task.name = name;
@@ -345,7 +349,8 @@ Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
     if (isShared(input))
       if (Status status = waitUnlocked(input); !status.ok())
         return status;
-  if (Status status = pushInto(name, inputs, results, run); !status.ok())
+  VariableRef memory = compiled->memory() ? compiled->memory()->variable : nullptr;
+  if (Status status = pushInto(name, inputs, results, run, std::move(memory)); !status.ok())
     return status;
   if (!results.empty() && std::any_of(inputs.begin(), inputs.end(), isShared))
     return waitUnlocked(results.front());

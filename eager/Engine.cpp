@@ -196,7 +196,7 @@ void Engine::runReady(std::unique_lock<std::mutex> &lock) {
   }
   if (failure)
     for (const VariableRef &written : operation->task.writes)
-      if (!written->failure_)
+      if (!written->failure_ && !written->isScratch_)
         written->failure_ = failure;
   release(*operation);
   Task task = std::exchange(operation->task, Task{});

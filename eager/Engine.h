@@ -136,6 +136,9 @@ private:
 class Variable {
 public:
   Variable() = default;
+  /// `isScratch`: of memory that holds nothing from one operation to the next, so that no failure
+  /// stays with it.
+  explicit Variable(bool isScratch) : isScratch_(isScratch) {}
   Variable(const Variable &) = delete;
   ~Variable() { delete queue_; }
 
@@ -144,7 +147,8 @@ private:
   std::deque<Engine::Waiting> *queue_ = nullptr; // those that have not got it; null: none
   int readers_ = 0;                              // that have it
   bool written_ = false;                         // a writer has it
-  int pending_ = 0, pendingWrites_ = 0;          // pushed and not done
+  bool isScratch_ = false;
+  int pending_ = 0, pendingWrites_ = 0; // pushed and not done
   std::shared_ptr<const Failure> failure_;
 };
 

@@ -190,7 +190,7 @@ void Kernels::make(Kernel &kernel) {
   try {
     if (auto found = cache.find()) {
       made = std::make_unique<Compiled>(
-          Module::load(found->module.path(), false, found->module.bytes()).handle());
+          Module::load(found->module.path(), false, found->module.bytes()));
       wasKept = true;
     }
   } catch (const Error &) { // of another version: it is made again
@@ -200,7 +200,7 @@ void Kernels::make(Kernel &kernel) {
     Bytes bytes = compiled(kernel.op, kernel.attributes, kernel.inputs, options);
     try {
       if (!bytes.empty())
-        made = std::make_unique<Compiled>(Module::load(bytes.data(), bytes.size()).handle());
+        made = std::make_unique<Compiled>(Module::load(bytes.data(), bytes.size()));
       if (made)
         cache.keepBytes(bytes, "");
     } catch (const Error &) { // as if there were no compiler: evaluations go on

@@ -335,7 +335,7 @@ NB_MODULE(_eager, m) {
       nb::class_<Tensor>(m, "Tensor", nb::type_slots(tensorSlots), nb::is_weak_referenceable());
   bindTensor(m, tensor);
   bindOperators(m, tensor);
-  bindIndexing(tensor);
+  bindIndexing(m, tensor);
   bindExchange(m, tensor);
   bindEngine(m);
   bindTape(m, tensor);

@@ -66,7 +66,7 @@ Array arrayOfList(nb::handle value, DataType type);
 nb::object scalarOf(const Array &array, int64_t offset);
 nb::object listOf(const Array &array);
 
-void bindIndexing(nb::class_<Tensor> &tensor);
+void bindIndexing(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindOperators(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindFiles(nb::module_ &m);

@@ -101,7 +101,33 @@ eager::Selection selectionOf(const Array &array, nb::handle key) {
   return std::move(*selection);
 }
 
+/// How the thread that binds a symbol has elements taken at places that tensors tell: by an
+/// operator of the graph, since a recording must not read them. One thread at a time.
+struct {
+  PyObject *function = nullptr; // owned; of a tensor and a key
+  unsigned long thread = 0;
+} gathering;
+
+void setGathering(nb::object function) {
+  Py_XDECREF(gathering.function);
+  gathering.function = function.is_none() ? nullptr : function.release().ptr();
+  gathering.thread = PyThread_get_thread_ident();
+}
+
+bool isGathering() { return gathering.function && gathering.thread == PyThread_get_thread_ident(); }
+
+bool hasTensor(nb::handle key) {
+  if (!PyTuple_Check(key.ptr()))
+    return nb::isinstance<Tensor>(key);
+  for (nb::handle each : nb::borrow<nb::tuple>(key))
+    if (nb::isinstance<Tensor>(each))
+      return true;
+  return false;
+}
+
 Tensor getItem(const Tensor &tensor, nb::object key) {
+  if (isGathering() && hasTensor(key))
+    return nb::cast<Tensor>(nb::handle(gathering.function)(nb::cast(tensor), key));
   eager::Selection selection = selectionOf(tensor.array, key);
   if (!selection.places)
     return {selection.view};
@@ -165,7 +191,9 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
 
 } // namespace
 
-void bindIndexing(nb::class_<Tensor> &tensor) {
+void bindIndexing(nb::module_ &m, nb::class_<Tensor> &tensor) {
+  m.def("set_gathering", setGathering, nb::arg("function").none());
+  m.def("gathering", isGathering);
   tensor.def("__getitem__", getItem, nb::arg("key").none());
   tensor.def("__setitem__", setItem, nb::arg("key").none(), nb::arg("value"));
 }

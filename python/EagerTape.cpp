@@ -58,12 +58,28 @@ nb::list run(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor
   return list;
 }
 
-std::shared_ptr<Compiled> compiledOf(const Module &module) {
-  return std::make_shared<Compiled>(module.handle());
+std::shared_ptr<Compiled> compiledOf(Module module) {
+  return std::make_shared<Compiled>(std::move(module));
 }
 
 void bindCompiled(nb::module_ &m) {
-  nb::class_<Compiled>(m, "Compiled").def("run", run).def_rw("text", &Compiled::text);
+  nb::class_<eager::SharedArenas>(m, "SharedArenas")
+      .def(nb::init<>())
+      .def_prop_ro(
+          "bytes",
+          [](const eager::SharedArenas &memory) {
+            nb::gil_scoped_release released;
+            // It never fails: no failure stays with scratch memory.
+            (void)eager::Engine::ofProcess().wait(*memory.variable, /*alsoReaders=*/true);
+            return memory.bytes();
+          },
+          "What is kept for intermediate results, once the programs on it that were issued are "
+          "done.");
+  nb::class_<Compiled>(m, "Compiled")
+      .def("run", run)
+      .def("on", [](const Compiled &compiled,
+                    std::shared_ptr<eager::SharedArenas> memory) { return compiled.on(memory); })
+      .def_rw("text", &Compiled::text);
   m.def("load_bytes",
         [](nb::bytes bytes) { return compiledOf(Module::load(bytes.c_str(), bytes.size())); });
   m.def("load_file", [](const std::string &path, uint64_t bytes) {

@@ -34,6 +34,9 @@ struct ts_module {
   std::vector<Port> inputs, outputs;
 };
 
+struct ts_memory_pool {
+  std::shared_ptr<runtime::MemoryPool> pool;
+};
 struct ts_session {
   runtime::Session session;
   bool checkFinite = false;
@@ -463,11 +466,22 @@ ts_status *ts_session_create(ts_module *module, const ts_session_options *option
       limits.seconds = known->time_limit > 0 ? known->time_limit : 0;
     if (known->keep_limit)
       limits.keepBytes = known->keep_limit;
-    *out = new ts_session{{module->module, known->threads, limits, numberOf(known->seed)},
+    *out = new ts_session{{module->module, known->threads, limits, numberOf(known->seed),
+                           known->memory_pool ? known->memory_pool->pool : nullptr},
                           known->check_finite != 0};
     return {};
   });
 }
+ts_status *ts_memory_pool_create(ts_memory_pool **out) {
+  return guarded([&]() -> Status {
+    if (!out)
+      return missing("the result");
+    *out = new ts_memory_pool{std::make_shared<runtime::MemoryPool>()};
+    return {};
+  });
+}
+void ts_memory_pool_free(ts_memory_pool *pool) { delete pool; }
+int64_t ts_memory_pool_bytes(const ts_memory_pool *pool) { return pool ? pool->pool->bytes() : 0; }
 void ts_session_free(ts_session *session) { delete session; }
 ts_copies ts_session_copies(const ts_session *session) {
   const auto &copies = session->session.copies();

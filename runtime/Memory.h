@@ -29,6 +29,12 @@ public:
   Block(Block &&other) noexcept
       : charge_(std::move(other.charge_)), data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
+  Block &operator=(Block &&other) noexcept {
+    std::swap(charge_, other.charge_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
   ~Block() { freeBlock(data_); }
 
   /// At least `bytes`, contents lost where it grows. False where the memory can't be had: it is

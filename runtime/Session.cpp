@@ -122,9 +122,9 @@ void Frame::clear() {
 }
 
 Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits,
-                 std::optional<uint64_t> seed)
+                 std::optional<uint64_t> seed, std::shared_ptr<MemoryPool> arenas)
     : module_(std::move(module)), pool_(threads), limits_(limits), seed_(seed),
-      budget_(std::make_shared<Budget>(limits.memoryBytes)),
+      budget_(std::make_shared<Budget>(limits.memoryBytes)), arenas_(std::move(arenas)),
       frames_(module_->program().functions.size()) {
   if (const auto *devices = module_->plan().devices(); devices && devices->size())
     status_ = openDevices();
@@ -196,14 +196,29 @@ Session::Lease::Lease(Session &session, uint32_t function)
       frame_ = std::move(pool.idle.back());
       pool.idle.pop_back();
       session_.kept_ -= frame_->arena.size();
-      return;
     }
   }
-  frame_ = session.makeFrame(function);
+  if (!frame_)
+    frame_ = session.makeFrame(function);
+  takeArena();
+}
+
+/// Addresses hold where the pool's block is the one that the frame had.
+void Session::Lease::takeArena() {
+  if (!session_.arenas_ || !frame_->code.hasArena)
+    return;
+  frame_->arena = session_.arenas_->take();
+  if (frame_->arena.data() != frame_->placedAt || frame_->arena.size() != frame_->placedBytes)
+    frame_->resolved = false;
 }
 
 Session::Lease::~Lease() {
   frame_->clear();
+  if (session_.arenas_) {
+    frame_->placedAt = frame_->arena.data();
+    frame_->placedBytes = frame_->arena.size();
+    session_.arenas_->give(std::move(frame_->arena));
+  }
   int64_t bytes = frame_->arena.size();
   if ((session_.kept_ += bytes) > session_.limits_.keepBytes) {
     session_.kept_ -= bytes;

@@ -6,6 +6,7 @@
 // same shapes, only the addresses of what the caller gives are set anew.
 #pragma once
 
+#include "runtime/MemoryPool.h"
 #include "runtime/Module.h"
 #include "runtime/Tensor.h"
 #include "runtime/Threads.h"
@@ -72,6 +73,9 @@ struct Frame {
   };
   std::vector<DeviceArena> deviceArenas; // of the session's devices
   std::unique_ptr<Launches> launches;    // null: nothing of the function is put on streams
+  /// What the arena was when addresses were set, where a pool has it between runs.
+  std::byte *placedAt = nullptr;
+  int64_t placedBytes = 0;
   std::vector<int64_t> key; // given symbols and parameters' shapes that the rest was computed from
   bool resolved = false;
   bool hasEmpty = false;        // a kernel has no element to compute, at these sizes
@@ -141,8 +145,11 @@ struct Watch {
 class Session {
 public:
   /// `seed`: the key of all runs that are given none; without one each has a key of its own.
+  /// `arenas`: who keeps the arenas between runs; null: the session's frames. Frames of procedures
+  /// keep theirs.
   Session(std::shared_ptr<const Module> module, int threads, Limits limits = {},
-          std::optional<uint64_t> seed = std::nullopt);
+          std::optional<uint64_t> seed = std::nullopt,
+          std::shared_ptr<MemoryPool> arenas = nullptr);
 
   const Module &module() const { return *module_; }
   const std::shared_ptr<const Module> &modulePointer() const { return module_; }
@@ -198,6 +205,7 @@ public:
     Frame *operator->() { return frame_.get(); }
 
   private:
+    void takeArena();
     Session &session_;
     uint32_t function_;
     std::unique_ptr<Frame> frame_;
@@ -226,6 +234,7 @@ private:
   Limits limits_;
   std::optional<uint64_t> seed_;
   std::shared_ptr<Budget> budget_;
+  std::shared_ptr<MemoryPool> arenas_;
   std::vector<FramePool> frames_;
   std::mutex spacesMutex_;
   std::vector<MachineSpace> idleSpaces_;

@@ -31,6 +31,7 @@ extern "C" {
 typedef struct ts_status ts_status;
 typedef struct ts_module ts_module;
 typedef struct ts_session ts_session;
+typedef struct ts_memory_pool ts_memory_pool;
 typedef struct ts_tensor ts_tensor;
 struct DLManagedTensor;
 
@@ -213,6 +214,13 @@ TS_API const char *ts_module_warning(const ts_module *module);
 
 /* ---- Sessions ---- */
 
+/* Memory for intermediate results that sessions share which do not run at once: it becomes as large
+ * as the largest run needs, and not as all together. Runs at the same time get a part each. */
+TS_API ts_status *ts_memory_pool_create(ts_memory_pool **out);
+TS_API void ts_memory_pool_free(ts_memory_pool *pool); /* sessions keep it alive */
+/* What it holds while none of its sessions runs. */
+TS_API int64_t ts_memory_pool_bytes(const ts_memory_pool *pool);
+
 typedef struct ts_session_options {
   size_t size;
   int threads; /* 0: as many as CPUs that the process may use (affinity and cgroup) */
@@ -236,6 +244,9 @@ typedef struct ts_session_options {
   /* What random operators without a seed of their own draw by: every run of the session draws the
    * same numbers. Read when the session is made. Null: other numbers in each run. */
   const uint64_t *seed;
+  /* Who keeps the memory for intermediate results between runs; keep_limit does not count it, and
+   * memory_limit counts it where it grows. Null: the session. */
+  ts_memory_pool *memory_pool;
 } ts_session_options;
 
 TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options *options,

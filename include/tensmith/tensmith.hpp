@@ -40,6 +40,7 @@ inline void check(ts_status *status) {
 struct Deleter {
   void operator()(ts_module *module) const { ts_module_free(module); }
   void operator()(ts_session *session) const { ts_session_free(session); }
+  void operator()(ts_memory_pool *pool) const { ts_memory_pool_free(pool); }
   void operator()(char *text) const { ts_string_free(text); }
 };
 
@@ -201,6 +202,22 @@ private:
   std::unique_ptr<ts_module, detail::Deleter> handle_;
 };
 
+/// Memory for intermediate results that sessions share which do not run at once.
+class MemoryPool {
+public:
+  MemoryPool() {
+    ts_memory_pool *handle = nullptr;
+    detail::check(ts_memory_pool_create(&handle));
+    handle_.reset(handle);
+  }
+  /// While none of its sessions runs.
+  int64_t bytes() const { return ts_memory_pool_bytes(handle_.get()); }
+  ts_memory_pool *handle() const { return handle_.get(); }
+
+private:
+  std::unique_ptr<ts_memory_pool, detail::Deleter> handle_;
+};
+
 /// As ts_session_options says of each; 0: its default.
 struct SessionOptions {
   int threads = 0;
@@ -210,6 +227,7 @@ struct SessionOptions {
   double timeLimit = 0;    // seconds
   int64_t keepLimit = 0;   // bytes
   std::optional<uint64_t> seed;
+  const MemoryPool *memoryPool = nullptr; // read when the session is made
 };
 
 /// May run on several threads at once.
@@ -217,16 +235,23 @@ class Session {
 public:
   explicit Session(const Module &module, const SessionOptions &settings = {})
       : outputs_(ts_module_output_count(module.handle())) {
-    ts_session_options options = {
-        sizeof(options),    settings.threads,         settings.checkFinite,
-        settings.maxDepth,  settings.maxInstructions, settings.memoryLimit,
-        settings.timeLimit, settings.keepLimit,       settings.seed ? &*settings.seed : nullptr};
+    ts_session_options options = {sizeof(options),
+                                  settings.threads,
+                                  settings.checkFinite,
+                                  settings.maxDepth,
+                                  settings.maxInstructions,
+                                  settings.memoryLimit,
+                                  settings.timeLimit,
+                                  settings.keepLimit,
+                                  settings.seed ? &*settings.seed : nullptr,
+                                  settings.memoryPool ? settings.memoryPool->handle() : nullptr};
     ts_session *handle = nullptr;
     detail::check(ts_session_create(module.handle(), &options, &handle));
     handle_.reset(handle);
   }
 
   int threads() const { return ts_session_threads(handle_.get()); }
+  ts_session *handle() const { return handle_.get(); }
 
   /// One tensor for each input, in order; one for each output.
   std::vector<Tensor> run(const std::vector<Tensor> &inputs) const {

@@ -415,7 +415,7 @@ def __getattr__(name: str) -> Any:
         from .kvstore import KVStore
 
         return KVStore
-    if name in ("kvstore", "language", "nn", "optim"):
+    if name in ("kvstore", "language", "nn", "optim", "symbol"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
 

@@ -10,9 +10,14 @@ from .scalars import NotConvertible
 
 def item(calls, x, key):
     """x[key], of which one tensor of integers differs."""
+    return gathered(calls.holds, calls.plain, x, key)
+
+
+def gathered(truth, plain, x, key):
+    """truth: whether a tensor of one truth may be taken to hold; plain: a number of the key as Python's."""
     key = key if isinstance(key, tuple) else (key,)
     places = [i for i, each in enumerate(key) if isinstance(each, Tensor)]
-    rest = [slice(None) if isinstance(each, Tensor) else calls.plain(each) for each in key]
+    rest = [slice(None) if isinstance(each, Tensor) else plain(each) for each in key]
     if len(places) != 1 or any(not isinstance(each, (int, slice)) for each in rest) or key[places[0]].dtype not in SIGNED:
         raise NotConvertible("tensors that differ from call to call are an index; one of integers beside numbers and slices has a conversion")
     axis, indices = places[0], key[places[0]]
@@ -22,7 +27,7 @@ def item(calls, x, key):
             raise NotConvertible("a tensor that differs from call to call is an index beside others; index one after the other")
         x = x[tuple(rest)]
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
-    (result,) = operator("gather", [x, _present(calls.holds, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
+    (result,) = operator("gather", [x, _present(truth, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
     return result
 
 

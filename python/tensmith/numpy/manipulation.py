@@ -181,10 +181,12 @@ def take_along_axis(x, indices, /, *, axis=-1):
     from .creation import arange
 
     axis = axis_of(axis, x.ndim)
-    if _eager.coexecuting() and isinstance(indices, dtypes.Tensor) and indices.dtype in dtypes.SIGNED and x.dtype not in dtypes.COMPLEX_FLOATING:
+    is_gathered = _eager.coexecuting() or _eager.gathering()
+    if is_gathered and isinstance(indices, dtypes.Tensor) and indices.dtype in dtypes.SIGNED and x.dtype not in dtypes.COMPLEX_FLOATING:
         from ..functions.indexing import along_axis
 
-        return along_axis(bool, x, indices, axis)
+        # Elsewhere than in a step that is co-executed, the graph itself fails where a place is not there.
+        return along_axis(bool if _eager.coexecuting() else lambda _: True, x, indices, axis)
     shape = broadcast_shapes(x.shape[:axis] + (1,) + x.shape[axis + 1 :], indices.shape[:axis] + (1,) + indices.shape[axis + 1 :])
     x = broadcast_to(x, shape[:axis] + (x.shape[axis],) + shape[axis + 1 :])
     indices = broadcast_to(indices, shape[:axis] + (indices.shape[axis],) + shape[axis + 1 :])

@@ -8,8 +8,13 @@ Numbers are a function of the key and of their place in the stream (Philox, base
 of threads. `split` gives generators whose streams do not meet.
 """
 
+import contextlib
+import threading
+
 from .. import _eager
 from . import creation, dtypes, elementwise
+
+_listeners = []  # functions of a generator, what was drawn, and the result; the last is told
 
 _MIX = 0x9E3779B97F4A7C15
 
@@ -20,6 +25,17 @@ def _mixed(key, number):
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
     return x ^ (x >> 31)
+
+
+@contextlib.contextmanager
+def told(listener):
+    """Within, the listener is told of what this thread draws."""
+    thread = threading.get_ident()
+    _listeners.append(lambda *draw: listener(*draw) if threading.get_ident() == thread else None)
+    try:
+        yield
+    finally:
+        _listeners.pop()
 
 
 class Generator:
@@ -47,7 +63,13 @@ class Generator:
             count *= size
         result = _eager.random(kind, _mixed(self.key, 0), self.drawn, shape, dtype)
         self.drawn += count
+        if _listeners:
+            _listeners[-1](self, (kind, shape, dtype), result)
         return result
+
+    def draw_again(self, kind, shape, dtype):
+        """Other numbers of the kind that a listener was told of."""
+        return self._draw(kind, shape, dtype)
 
     def uniform(self, shape=(), low=0.0, high=1.0, *, dtype=None):
         """In [low, high)."""
