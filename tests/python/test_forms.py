@@ -145,14 +145,15 @@ def test_earlier_opsets(standard):
 
 
 # Situations that a form once got wrong: types of sequences by an axis from the end, lists whose length is open, names of sizes that
-# were made up twice, states of a loop that grow under differentiation, sizes that only folding tells, and lengths of a spectrum that only
-# the run tells.
+# were made up twice, states of a loop that grow or are broadcast with slices under differentiation, sizes that only folding tells, and
+# lengths of a spectrum that only the run tells.
 FOUND = {
     "split_to_sequence_odd": "known/inputs/fast/plain/1",
     "split_to_sequence_without_axis": "symbols/inputs/unfused/plain/1",
     "slice_of_nothing": "unnamed/inputs/unfused/plain/1",
     "resize_antialias": "known/inputs/fast/grad/1",
     "loop_that_grows_and_squares": "symbols/inputs/exact/grad/2",
+    "loop_of_a_state_and_slices_longer": "known/inputs/fast/grad/1",
     "positions_by_interpolation": "known/folded/fast/plain/1",
     "dft_inverse_length": "known/inputs/fast/grad/1",
 }
