@@ -275,6 +275,7 @@ private:
     for (Value value : inSequences)
       if (failed(carrySequence(value, extension)))
         return failure();
+    auto named = nameUntold(inSequences);
     size_t sequence = carriedCount();
     auto extended = extendLoop(code_, activity_, loop_, extension);
     if (failed(extended))
@@ -285,7 +286,7 @@ private:
           code_.op("graph.sequence_at", {loop_.getResult(unsigned(sequence++)), iteration_});
       if (!again)
         return failure();
-      again.setType(value.getType()); // which tells its sizes
+      again.setType(renamed(value.getType(), named)); // which tells its sizes
       replaceInBackward(value, again);
     }
     ResultRange added = loop_.getResults().take_back(extension.scanned.size());
@@ -298,6 +299,47 @@ private:
     }
     stacks_.erase(stacks_.begin(), stacks_.begin() + inStacks.size());
     return success();
+  }
+
+  /// Sizes of what is read from sequences over a name that nothing of it has as a whole dimension,
+  /// as of what a state and a slice broadcast to: by names of their own, which the reading tells.
+  /// All types of the way back have them then.
+  DenseMap<AffineExpr, AffineExpr> nameUntold(ArrayRef<Value> read) {
+    auto &shapes = code_.graph.shapes;
+    DenseSet<AffineExpr> told;
+    DenseMap<AffineExpr, AffineExpr> named;
+    for (Value value : read)
+      for (AffineExpr size : shapes.dims(value.getType()))
+        if (isa<AffineSymbolExpr>(size))
+          told.insert(size);
+    for (Value value : read)
+      for (AffineExpr size : shapes.dims(value.getType())) {
+        bool isTold = true;
+        size.walk([&](AffineExpr part) {
+          if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+            isTold &=
+                told.contains(part) || around_.contains(shapes.symbols()[symbol.getPosition()]);
+        });
+        if (!isTold && !named.contains(size))
+          named[size] = shapes.freshSymbol("carried");
+      }
+    if (named.empty())
+      return named;
+    block_->walk([&](Operation *op) {
+      for (Value result : op->getResults())
+        result.setType(renamed(result.getType(), named));
+      for (Region &region : op->getRegions())
+        for (BlockArgument argument : region.getArguments())
+          argument.setType(renamed(argument.getType(), named));
+    });
+    shapes.forgetContents();
+    return named;
+  }
+  Type renamed(Type type, const DenseMap<AffineExpr, AffineExpr> &named) {
+    return code_.graph.shapes.withSizes(type, [&](AffineExpr size) {
+      auto name = named.find(size);
+      return name == named.end() ? size : name->second;
+    });
   }
 
   /// The body puts the value to the end of a sequence that the loop begins with empty.

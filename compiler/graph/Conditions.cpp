@@ -8,9 +8,7 @@
 
 #include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Shape.h"
-
-#include <cstdlib>
-#include <numeric>
+#include "compiler/graph/SizeTerms.h"
 
 using namespace mlir;
 
@@ -19,183 +17,33 @@ namespace {
 
 using Relation = Condition::Relation;
 
-std::optional<int64_t> sum(std::optional<int64_t> a, std::optional<int64_t> b) {
-  int64_t result;
-  return a && b && !__builtin_add_overflow(*a, *b, &result) ? std::optional(result) : std::nullopt;
+/// Whether it is one of those that `assume` makes of a <= b: a part and a number.
+bool isBound(const Condition &known) {
+  return known.relation == Relation::AtMost && !known.unlessZero;
 }
 
-std::optional<int64_t> product(std::optional<int64_t> a, std::optional<int64_t> b) {
-  int64_t result;
-  return a && b && !__builtin_mul_overflow(*a, *b, &result) ? std::optional(result) : std::nullopt;
-}
-
-int64_t floorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
-/// The constant term of a sum, and what divides the coefficients of all others.
-struct Remainder {
-  int64_t constant = 0, divisor = 0;
-
-  void add(AffineExpr expression) {
-    auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
-    if (auto number = constantOf(expression)) {
-      constant = sum(constant, number).value_or(0);
-    } else if (binary && binary.getKind() == AffineExprKind::Add) {
-      add(binary.getLHS());
-      add(binary.getRHS());
-    } else {
-      bool isProduct = binary && binary.getKind() == AffineExprKind::Mul;
-      divisor = std::gcd(divisor, isProduct ? constantOf(binary.getRHS()).value_or(1) : int64_t(1));
-    }
-  }
-};
-
-/// As 2 * n - 1: what is odd is not 0.
-bool isNeverZero(AffineExpr difference) {
-  Remainder remainder;
-  remainder.add(difference);
-  return remainder.divisor > 1 && remainder.constant % remainder.divisor != 0;
-}
-
-/// p floordiv d by a positive number.
-struct Quotient {
-  AffineBinaryOpExpr whole;
-  int64_t divisor;
-};
-
-std::optional<Quotient> quotientOf(AffineExpr expression) {
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
-  if (!binary || binary.getKind() != AffineExprKind::FloorDiv)
-    return std::nullopt;
-  auto divisor = constantOf(binary.getRHS());
-  return divisor && *divisor > 0 ? std::optional(Quotient{binary, *divisor}) : std::nullopt;
-}
-
-/// A term k * (p floordiv d) of a sum.
-struct QuotientTerm {
-  Quotient quotient;
-  int64_t times;
-};
-
-/// The first term whose k is negative; `any`: the first of all.
-std::optional<QuotientTerm> quotientTerm(AffineExpr expression, bool any) {
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
-  if (!binary)
-    return std::nullopt;
-  if (binary.getKind() == AffineExprKind::Add) {
-    auto found = quotientTerm(binary.getLHS(), any);
-    return found ? found : quotientTerm(binary.getRHS(), any);
-  }
-  bool isProduct = binary.getKind() == AffineExprKind::Mul;
-  auto times = isProduct ? constantOf(binary.getRHS()) : std::optional<int64_t>(1);
-  auto quotient = quotientOf(isProduct ? binary.getLHS() : expression);
-  return times && quotient && (any || *times < 0) ? std::optional(QuotientTerm{*quotient, *times})
-                                                  : std::nullopt;
-}
-
-/// An expression that is not negative only where the given one is not, either, without quotients
-/// that are subtracted: since p floordiv d <= p / d, r - k * (p floordiv d) >= (d * r - k * p) / d.
-/// `any`: without those that are added, either, where p floordiv d >= (p - (d - 1)) / d. It ends
-/// before that where `isEnough`.
-AffineExpr withoutQuotients(AffineExpr expression, bool any,
-                            llvm::function_ref<bool(AffineExpr)> isEnough) {
-  constexpr int64_t kLargest = int64_t(1) << 20; // no coefficient overflows
-  ShapeContext shapes(expression.getContext());
-  for (int64_t factor = 1; auto found = quotientTerm(expression, any);) {
-    if (isEnough(expression))
-      break;
-    auto [quotient, times] = *found;
-    if (quotient.divisor > kLargest / factor || std::abs(times) > kLargest)
-      break;
-    factor *= quotient.divisor;
-    AffineExpr bound = quotient.whole.getLHS() - (times > 0 ? quotient.divisor - 1 : 0);
-    expression =
-        shapes.simplify((expression - quotient.whole * times) * quotient.divisor + bound * times);
-  }
-  return expression;
-}
-
-/// A quotient as one of another that is a part of the expression, too, which is a symbol of its own
-/// then: with q = p floordiv 4, (p + 8) floordiv 12 is (q + 2) floordiv 3. So sizes behind strided
-/// layers are compared, whose normal form divides but once. `isSize`: whether a quotient is never
-/// negative, as symbols aren't.
-AffineExpr nestedQuotients(AffineExpr expression, llvm::function_ref<bool(AffineExpr)> isSize) {
-  constexpr unsigned kMostLevels = 8, kBehindParts = 3u << 29;
-  ShapeContext shapes(expression.getContext());
-  for (unsigned level = 0; level < kMostLevels; ++level) {
-    SmallVector<Quotient> quotients;
-    expression.walk([&](AffineExpr part) {
-      if (auto quotient = quotientOf(part))
-        quotients.push_back(*quotient);
-    });
-    AffineExpr symbol = getAffineSymbolExpr(kBehindParts + level, expression.getContext());
-    DenseMap<AffineExpr, AffineExpr> replacements;
-    for (const Quotient &inner : quotients) {
-      for (const Quotient &outer : quotients) {
-        if (outer.divisor <= inner.divisor || outer.divisor % inner.divisor != 0)
-          continue;
-        auto more = constantOf(shapes.simplify(outer.whole.getLHS() - inner.whole.getLHS()));
-        if (more && *more % inner.divisor == 0)
-          replacements[outer.whole] =
-              (symbol + *more / inner.divisor).floorDiv(outer.divisor / inner.divisor);
-      }
-      if (!replacements.empty() && isSize(inner.whole)) {
-        replacements[inner.whole] = symbol;
-        break;
-      }
-      replacements.clear();
-    }
-    if (replacements.empty())
-      break;
-    expression = shapes.simplify(expression.replace(replacements));
-  }
-  return expression;
-}
-
-bool isQuotient(AffineExpr expression) {
-  return expression.getKind() == AffineExprKind::FloorDiv ||
-         expression.getKind() == AffineExprKind::CeilDiv;
-}
-
-/// times * symbol + constant.
-struct Linear {
-  AffineExpr symbol;
-  int64_t times = 1, constant = 0;
-};
-
-std::optional<Linear> linearOf(AffineExpr expression) {
-  Linear linear;
-  auto sum = dyn_cast<AffineBinaryOpExpr>(expression);
-  if (sum && sum.getKind() == AffineExprKind::Add) {
-    auto constant = constantOf(sum.getRHS());
-    if (!constant)
+/// The most that a sum, product or quotient is, by the bounds of its parts.
+std::optional<int64_t>
+mostOfParts(AffineBinaryOpExpr binary,
+            llvm::function_ref<std::optional<int64_t>(AffineExpr, bool isMost)> bound) {
+  AffineExpr a = binary.getLHS(), b = binary.getRHS();
+  auto number = constantOf(b);
+  switch (binary.getKind()) {
+  case AffineExprKind::Add:
+    return checkedSum(bound(a, true), bound(b, true));
+  case AffineExprKind::Mul:
+    if (!number)
       return std::nullopt;
-    linear.constant = *constant;
-    expression = sum.getLHS();
+    return checkedProduct(number, bound(a, *number >= 0));
+  case AffineExprKind::Mod:
+    return number && *number > 0 ? std::optional(*number - 1) : std::nullopt;
+  case AffineExprKind::FloorDiv:
+    if (auto high = number && *number > 0 ? bound(a, true) : std::nullopt)
+      return floorDiv(*high, *number);
+    return std::nullopt;
+  default:
+    return std::nullopt;
   }
-  auto product = dyn_cast<AffineBinaryOpExpr>(expression);
-  if (product && product.getKind() == AffineExprKind::Mul) {
-    linear.times = constantOf(product.getRHS()).value_or(0);
-    expression = product.getLHS();
-  }
-  linear.symbol = expression;
-  return isa<AffineSymbolExpr>(expression) && linear.times ? std::optional(linear) : std::nullopt;
-}
-
-/// The size of which `product` says that the symbol is a multiple, which is a positive number or
-/// another symbol: (s floordiv 2) * 2, n * (s floordiv n). Null where it says nothing.
-AffineExpr multipleOf(AffineSymbolExpr symbol, AffineExpr product) {
-  auto binary = dyn_cast<AffineBinaryOpExpr>(product);
-  if (!binary || binary.getKind() != AffineExprKind::Mul)
-    return {};
-  for (auto [part, other] :
-       {std::pair(binary.getLHS(), binary.getRHS()), std::pair(binary.getRHS(), binary.getLHS())}) {
-    auto quotient = dyn_cast<AffineBinaryOpExpr>(part);
-    bool isSize = constantOf(other).value_or(0) > 0 || isa<AffineSymbolExpr>(other);
-    if (quotient && quotient.getKind() == AffineExprKind::FloorDiv && quotient.getLHS() == symbol &&
-        quotient.getRHS() == other && isSize && other != symbol)
-      return other;
-  }
-  return {};
 }
 
 /// Whether the one relation of two sizes means that the other holds, too.
@@ -255,9 +103,9 @@ AffineExpr SizeFacts::settled(AffineExpr expression) const {
 std::optional<int64_t> SizeFacts::leastProduct(AffineExpr a, AffineExpr b) const {
   for (auto [factor, other] : {std::pair(a, b), std::pair(b, a)})
     if (auto constant = constantOf(factor))
-      return product(constant, *constant >= 0 ? least(other) : most(other));
+      return checkedProduct(constant, *constant >= 0 ? least(other) : most(other));
   auto x = least(a), y = least(b);
-  return x && y && *x >= 0 && *y >= 0 ? product(x, y) : std::nullopt;
+  return x && y && *x >= 0 && *y >= 0 ? checkedProduct(x, y) : std::nullopt;
 }
 
 std::optional<int64_t> SizeFacts::leastQuotient(AffineBinaryOpExpr quotient) const {
@@ -283,7 +131,7 @@ std::optional<int64_t> SizeFacts::least(AffineExpr expression) const {
       return std::nullopt;
     switch (binary.getKind()) {
     case AffineExprKind::Add:
-      return sum(least(binary.getLHS()), least(binary.getRHS()));
+      return checkedSum(least(binary.getLHS()), least(binary.getRHS()));
     case AffineExprKind::Mul:
       return leastProduct(binary.getLHS(), binary.getRHS());
     case AffineExprKind::Mod:
@@ -298,6 +146,11 @@ std::optional<int64_t> SizeFacts::least(AffineExpr expression) const {
       low = std::max(low.value_or(more), more);
   };
   raise(expression, 0);
+  if (quotientOf(expression))
+    for (const Condition &known : known_)
+      if (auto number =
+              isBound(known) && known.b == expression ? constantOf(known.a) : std::nullopt)
+        low = std::max(low.value_or(*number), *number);
   // A number is the last summand, so that what is before it may be a size as a whole.
   if (auto sum = dyn_cast<AffineBinaryOpExpr>(expression);
       sum && sum.getKind() == AffineExprKind::Add)
@@ -310,22 +163,14 @@ std::optional<int64_t> SizeFacts::most(AffineExpr expression) const {
   if (auto constant = constantOf(expression))
     return constant;
   auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
-  if (!binary)
-    return std::nullopt;
-  AffineExpr a = binary.getLHS(), b = binary.getRHS();
-  auto divisor = constantOf(b);
-  switch (binary.getKind()) {
-  case AffineExprKind::Add:
-    return sum(most(a), most(b));
-  case AffineExprKind::Mul:
-    if (auto factor = constantOf(a))
-      return product(factor, *factor >= 0 ? most(b) : least(b));
-    return divisor ? product(divisor, *divisor >= 0 ? most(a) : least(a)) : std::nullopt;
-  case AffineExprKind::Mod:
-    return divisor && *divisor > 0 ? std::optional(*divisor - 1) : std::nullopt;
-  default:
-    return std::nullopt;
-  }
+  auto high =
+      binary ? mostOfParts(binary, [&](AffineExpr part,
+                                       bool isMost) { return isMost ? most(part) : least(part); })
+             : std::nullopt;
+  for (const Condition &known : known_)
+    if (auto number = isBound(known) && known.a == expression ? constantOf(known.b) : std::nullopt)
+      high = std::min(high.value_or(*number), *number);
+  return high;
 }
 
 /// With a number times a symbol of its own for each symbol that is a multiple of the number, so
@@ -397,6 +242,8 @@ std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
   auto low = least(difference), high = most(difference);
   if ((low && *low > 0) || (high && *high < 0) || isNeverZero(difference))
     return false;
+  if (low && high && *low == *high) // both 0
+    return true;
   // Broadcasts of the same parts, in whatever order, if all of them go together.
   AffineExpr x = normal(a), y = normal(b);
   auto parts = partsOfBroadcast(x), others = partsOfBroadcast(y);
@@ -504,18 +351,21 @@ void SizeFacts::assume(const Condition &condition) {
       value.walk([&](AffineExpr part) { free &= part != symbol; });
       return free;
     };
-    if (linear && linear->constant % linear->times == 0 &&
-        (linear->constant <= 0) == (linear->times > 0))
-      equals_[linear->symbol] =
-          getAffineConstantExpr(-linear->constant / linear->times, known.a.getContext());
+    auto root = linear ? linear->root() : std::nullopt;
+    auto number = root ? getAffineConstantExpr(*root, known.a.getContext()) : AffineExpr();
+    if (number && linear->isOfSymbol() && *root >= 0)
+      equals_[linear->part] = number;
     else if (b && (!a || b.getPosition() > a.getPosition()) && isFree(b, known.a))
       equals_[b] = known.a;
     else if (a && isFree(a, known.b))
       equals_[a] = known.b;
-    else if (constantOf(known.a) && isQuotient(known.b))
-      quotients_[known.b] = known.a;
-    else if (constantOf(known.b) && isQuotient(known.a))
-      quotients_[known.a] = known.b;
+    if (number && !linear->isOfSymbol())
+      quotients_[linear->part] = number;
+    if ((constantOf(known.a) || constantOf(known.b)) &&
+        boundWithoutQuotient(normal(known.a - known.b))) {
+      assume({Relation::AtMost, known.a, known.b, {}});
+      assume({Relation::AtMost, known.b, known.a, {}});
+    }
     // Each part of a broadcast is 1 or its size, whatever else that is.
     for (auto [whole, size] : {std::pair(known.a, known.b), std::pair(known.b, known.a)})
       if (auto parts = partsOfBroadcast(whole); parts.size() > 1 && areBroadcast(whole, whole))
@@ -528,11 +378,20 @@ void SizeFacts::assume(const Condition &condition) {
   if (known.relation == Relation::Broadcast || known.relation == Relation::EqualOrOne)
     assumeParts(known.a, known.b);
   if (known.relation == Relation::AtMost) {
-    // low <= times * symbol, in the form that bounds use.
-    if (auto room = linearOf(normal(known.b - known.a)); room && room->times > 0) {
-      int64_t &low = least_.try_emplace(room->symbol, 0).first->second;
-      low = std::max(low, -floorDiv(room->constant, room->times));
+    AffineExpr room = normal(known.b - known.a);
+    if (auto linear = linearOf(room)) { // a bound of that part
+      AffineExpr number = getAffineConstantExpr(linear->bound(), zero.getContext());
+      bool isLeast = linear->times > 0;
+      known.a = isLeast ? number : linear->part;
+      known.b = isLeast ? linear->part : number;
+      room = known.b - known.a;
+      if (isLeast && linear->isOfSymbol()) {
+        int64_t &low = least_.try_emplace(linear->part, 0).first->second;
+        low = std::max(low, linear->bound());
+      }
     }
+    if (AffineExpr less = boundWithoutQuotient(room))
+      assume({Relation::AtMost, zero, less, {}});
   }
   known_.push_back(std::move(known));
 }

@@ -1,5 +1,6 @@
 // Movement: shape functions of the static and the dynamic forms.
 #include "compiler/graph/Fractions.h"
+#include "compiler/graph/SizeTerms.h"
 #include "compiler/graph/SlicedRange.h"
 #include "compiler/graph/UpperBounds.h"
 
@@ -87,6 +88,7 @@ LogicalResult BroadcastOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
 /// (M2) of one dimension, unless nothing is read.
 static LogicalResult requireWithin(Inference &infer, AffineExpr size, AffineExpr count,
                                    int64_t start, int64_t step) {
+  start = withinDimension(start), step = withinDimension(step);
   AffineExpr elements = infer.shapes.product(declaredDims(infer));
   AffineExpr last = infer.constant(start) + (count - 1) * step;
   AffineExpr highest = step > 0 ? last : infer.constant(start);
@@ -121,10 +123,10 @@ LogicalResult SliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> 
     }
     if (*count == 0)
       continue;
-    int64_t last = start + (*count - 1) * step;
-    if (start >= *size || last < 0 || last >= *size)
-      return infer.error() << "(M2) dimension " << dim << " reads elements " << start << " to "
-                           << last << " of " << *size;
+    auto last = checkedSum(start, checkedProduct(*count - 1, step));
+    if (start >= *size || !last || *last < 0 || *last >= *size)
+      return infer.error() << "(M2) dimension " << dim << " reads " << *count << " elements from "
+                           << start << " by steps of " << step << " of " << *size;
   }
   return giveDeclared(infer);
 }

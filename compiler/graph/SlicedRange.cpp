@@ -1,6 +1,8 @@
 // Slices of open sizes; see SlicedRange.h.
 #include "compiler/graph/SlicedRange.h"
 
+#include "base/HostTensor.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -49,6 +51,12 @@ std::optional<Point> pointOf(const ShapeContext &shapes, AffineExpr at, AffineEx
 
 } // namespace
 
+int64_t withinDimension(int64_t distance) {
+  constexpr int64_t kLonger = (int64_t(1) << 48) + 1;
+  static_assert(kLonger > kMostElements);
+  return std::clamp(distance, -kLonger, kLonger);
+}
+
 AffineExpr smallerSize(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
   a = shapes.simplify(a), b = shapes.simplify(b);
   if (SizeFacts().decide(Relation::AtMost, a, b) == true)
@@ -66,6 +74,7 @@ AffineExpr smallerSize(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
 
 std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, AffineExpr size,
                                        AffineExpr start, AffineExpr end, int64_t step) {
+  step = withinDimension(step);
   size = shapes.simplify(size), start = shapes.simplify(start), end = shapes.simplify(end);
   auto length = constantOf(size), first = constantOf(start), last = constantOf(end);
   if (length && first && last && step != 0)

@@ -14,6 +14,10 @@ struct SlicedRange {
   mlir::AffineExpr count;
 };
 
+/// The start or step; one that is beyond any dimension becomes one just beyond the longest, which
+/// means the same. So no expression over it overflows.
+int64_t withinDimension(int64_t distance);
+
 /// By ONNX's rules: negative constants count from the end, and both are clamped. Nothing where only
 /// the run tells: a negative step over an open size, an end that may be negative.
 std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, mlir::AffineExpr size,

@@ -104,9 +104,9 @@ std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends
   int64_t rank = n.rank(n.input(0));
   for (size_t i = 0; i < s->size(); ++i) {
     int64_t axis = a ? (*a)[i] : int64_t(i), step = t ? (*t)[i] : 1;
-    if (axis < -rank || axis >= rank || step == 0 || step == std::numeric_limits<int64_t>::min())
+    if (axis < -rank || axis >= rank || step == 0)
       return std::nullopt;
-    result.push_back({axis < 0 ? axis + rank : axis, (*s)[i], (*e)[i], step});
+    result.push_back({axis < 0 ? axis + rank : axis, (*s)[i], (*e)[i], withinDimension(step)});
   }
   return result;
 }

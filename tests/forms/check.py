@@ -8,8 +8,9 @@
     ... check.py --jobs 2 --json counts.json --resume --write                    # what an earlier call has not done; all in about an hour
 
 A form is sizes/operands/way/place/threads. A process runs one test after the other; one that dies is the failure of the test and
-the form that it had in hand. What known.py lists must fail, and nothing else may. --write puts the table of the whole suite in the
-forms that differ in one factor into docs/onnx.md.
+the form that it had in hand. What known.py lists must fail, and nothing else may. --write keeps what came of these tests of the suite, in
+the forms that differ in one factor, in bench/results/forms.json, beside what is there of others (those from another --first), and puts the
+table of all into docs/onnx.md.
 """
 
 import argparse
@@ -142,11 +143,30 @@ def table(counts):
         yield f"| {form} | {total:,} | " + " | ".join(str(count[verdict]) for verdict in VERDICTS) + " |"
 
 
-def write(lines):
-    """Puts the table between its marks in docs/onnx.md."""
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs/onnx.md"
-    before, rest = page.read_text().split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{rest.split(END)[1]}")
+PAGE, RESULTS = (pathlib.Path(__file__).resolve().parents[2] / path for path in ("docs/onnx.md", "bench/results/forms.json"))
+
+
+def keep(first, tests, total, counts):
+    """What came of the tests from `first` on, beside the parts of the suite that are kept already; all of them. Parts do not overlap."""
+    parts = json.loads(RESULTS.read_text())["parts"] if RESULTS.exists() else []
+    own = {"first": first, "tests": tests, "forms": {form: {v: count[v] for v in VERDICTS if count[v]} for form, count in counts.items()}}
+    parts = sorted([part for part in parts if part["first"] != first] + [own], key=lambda part: part["first"])
+    for one, other in zip(parts, parts[1:]):
+        if one["first"] + one["tests"] > other["first"]:
+            raise SystemExit(f"{RESULTS.name} would have tests from {other['first']} on twice: give --count")
+    RESULTS.write_text(json.dumps({"total": total, "parts": parts}, indent=1) + "\n")
+    return parts
+
+
+def write(parts, total):
+    """Puts the table of all parts between its marks in docs/onnx.md."""
+    counts = collections.defaultdict(collections.Counter)
+    for part in parts:
+        for form, count in part["forms"].items():
+            counts[form].update(count)
+    before, rest = PAGE.read_text().split(BEGIN)
+    lines = [f"{sum(part['tests'] for part in parts):,} of {total:,} tests, in an order that is shuffled:", "", *table(counts)]
+    PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{rest.split(END)[1]}")
 
 
 def line_of(family, case, form, verdict, message):
@@ -169,10 +189,12 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", help="a file for all results")
     parser.add_argument("--resume", action="store_true", help="keep what the file of --json holds, and do the rest")
-    parser.add_argument("--write", action="store_true", help="the table into docs/onnx.md")
+    parser.add_argument("--write", action="store_true", help="into bench/results/forms.json, and the table of all into docs/onnx.md")
     arguments = parser.parse_args()
     if arguments.resume and not arguments.json:
         parser.error("--resume needs --json")
+    if arguments.write and (arguments.family != "suite" or arguments.k or arguments.case or arguments.form or arguments.pairs):
+        parser.error("--write is of the suite, in the forms that differ in one factor")
 
     all_cases = [case for case in cases.FAMILIES[arguments.family]() if arguments.k in case.name]
     all_cases = [case for case in all_cases if arguments.case in (None, case.name)]
@@ -202,8 +224,7 @@ def main():
     lines = list(table(counts))
     print(*lines, f"{len(kept)} runs, {failures} failures", sep="\n")
     if arguments.write:
-        done = len({name for name, *_ in kept})
-        write([f"{done:,} of {len(all_cases):,} tests, in an order that is shuffled:", "", *lines])
+        write(keep(arguments.first, len(places), len(all_cases), counts), len(all_cases))
     sys.exit(failures > 0)
 
 

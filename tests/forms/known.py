@@ -14,6 +14,7 @@ KNOWN = [
     (r"test_attention_.*float16.*", r".*/grad/.*", "gradients that are 0, in another rounding", "chance"),
     (r"test_(bvlc_alexnet|densenet121|inception_v[12]|resnet50|shufflenet|squeezenet|vgg19|zfnet512)", r".*/grad/.*",
      "all weights are one number, so that the gradient of the last layer's input is a sum that is 0: what is left is rounding", "chance"),
+    (r"test_simple_rnn_bidirectional", r".*/grad/.*", "states are five or six roundings below 1, and 1 - h * h is made of these", "chance"),
     (r"opset_AveragePool_1_test_averagepool_2d_precomputed_pads", r".*", "the judge counts padding, which opset 1 does not say"),
 ]
 

@@ -116,6 +116,13 @@ situation(
     {"x": f32(5), "s": i64(0), "e": i64(2**63 - 1), "a": i64(0), "t": i64(2**62)},
     expected=lambda f: [f["x"][:1]],
 )
+for _name, _start, _end, _step in (("widest_step", 1, 2**63 - 1, 2**63 - 1), ("widest_step_backwards", -2, -(2**63), -(2**63))):
+    situation(
+        f"slice_{_name}",
+        "(float[5] x, int64[1] s, int64[1] e, int64[1] a, int64[1] t) => (float[?] y) { r = Slice(x, s, e, a, t) y = Mul(r, r) }",
+        {"x": f32(5), "s": i64(_start), "e": i64(_end), "a": i64(0), "t": i64(_step)},
+        expected=lambda f: [f["x"][int(f["s"][0])].reshape(1) ** 2],
+    )
 
 # Shapes with zeros, minus ones and no elements.
 situation(

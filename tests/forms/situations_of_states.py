@@ -1,6 +1,8 @@
 """Situations of states that change their sizes, sequences and optionals on the way of a derivative, and axes and lengths that only the
 run tells; see situations.py."""
 
+import functools
+
 import numpy
 from situations import f32, i64, scalar, situation
 
@@ -36,6 +38,15 @@ situation(
     {"n": number(3), "x": f32(1, 1)},
     expected=lambda f: [numpy.outer([1, 2, 2, 4, 2, 4, 4, 8], numpy.ones(8)).astype("f4") * f["x"]],
 )
+for _name, _width in (("as_long", 1), ("longer", 2)):
+    situation(
+        f"loop_of_a_state_and_slices_{_name}",
+        f"(int64 n, float[1] x) => (float[?] f) {{ {TRUE} f = Loop(n, t, x) <body = b (int64 i, bool c, float[k] s) => (bool c2, float[l] s2) "
+        "{ c2 = Identity(c) w = Constant<value = float[6] {1, 2, 3, 4, 5, 6}>() z = Constant<value = int64[1] {0}>() a = Unsqueeze(i, z) "
+        f"d = Constant<value = int64[1] {{{_width}}}>() e = Add(a, d) p = Slice(w, a, e) q = Mul(s, s) s2 = Add(q, p) }}> }}",
+        {"n": number(3), "x": f32(1) / 2},
+        expected=lambda f, width=_width: [functools.reduce(lambda s, i: s * s + numpy.arange(i + 1, i + 1 + width, dtype="f4"), range(3), f["x"])],
+    )
 situation(
     "loop_of_states_that_swap_sizes",
     f"(int64 n, float[2] x, float[3] z) => (float[?] f, float[?] g) {{ {TRUE} f, g = Loop(n, t, x, z) <body = b (int64 i, bool c, "

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 END = 2**31 - 1
 SIZES = [0, 1, 2, 3, 5, 8]
+WIDEST = [2**63 - 1, 2**62, -(2**63), -(2**63) + 1]
 
 
 def model(nodes, inputs, outputs, constants):
@@ -26,7 +27,8 @@ def sliced(start, end, step=1):
 
 
 @pytest.mark.parametrize("bounds", [(1, END), (0, -1), (1, -1), (2, 5), (-2, END), (-3, -1), (-2, 4), (0, 4), (4, 2), (-END, END), (0, END, 2), (1, END, 3),
-                                    (1, -1, 2), (-1, -END, -1), (5, 0, -2)], ids=str)  # fmt: skip
+                                    (1, -1, 2), (-1, -END, -1), (5, 0, -2), *[(0, END, step) for step in WIDEST[:2]], (-3, -1, WIDEST[0]),
+                                    *[(-1, -END, step) for step in WIDEST[2:]], (2, -END, WIDEST[2])], ids=str)  # fmt: skip
 def test_between_numbers(bounds):
     """Fails where a size is not clamped as the standard says."""
     compiled = tensmith.compile(sliced(*bounds))
@@ -90,3 +92,19 @@ def test_constants_of_an_open_shape(op):
         numpy.testing.assert_array_equal(numpy.asarray(compiled(numpy.zeros((n, 3), "float32"))), expected)
     with pytest.raises(tensmith.Error):
         compiled(numpy.zeros((5, 3), "float32"))
+
+
+@pytest.mark.parametrize("bounds", [(0, END, 2**63 - 1), (1, END, 2**63 - 1), (-2, END, 2**63 - 1), (-1, -END, -(2**63)), (2, -END, -(2**63) + 1),
+                                    (1, END, 5000), (0, END, 2**40)], ids=str)  # fmt: skip
+def test_derivatives_of_steps_beyond_the_dimension(bounds):
+    """Fails where a size or a place is computed with a step that overflows, or has no derivative."""
+    start, end, step = bounds
+    nodes = [helper.make_node("Slice", ["x", "start", "end", "axis", "step"], ["s"]), helper.make_node("Mul", ["s", "s"], ["p"]),
+             helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0)]  # fmt: skip
+    text = model(nodes, {"x": [2, "n", 3]}, ["y"], {"start": [start], "end": [end], "axis": [1], "step": [step]})
+    gradient = tensmith.grad(text, wrt=["x"], of="y")
+    for size in SIZES:
+        x = numpy.random.default_rng(size).standard_normal((2, size, 3)).astype("float32")
+        taken = numpy.zeros_like(x)
+        taken[:, slice(start, None if end == -END else end, step)] = 1
+        numpy.testing.assert_allclose(numpy.asarray(gradient.run(x=x)[1]), 2 * x * taken, rtol=1e-6, err_msg=str(size))

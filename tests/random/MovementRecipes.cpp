@@ -124,7 +124,26 @@ Operation *concat(Generator &g, StringRef name) {
   return g.create(name, operands, g.i64("axis", axis));
 }
 
+/// What is cut off and put back: of nothing, the size between is negative, and no value that is
+/// stored has it.
+Operation *padBackAgain(Generator &g, StringRef name) {
+  Value x = g.tensor(1, 4);
+  SmallVector<int64_t> none(size_t(g.rank(x)), 0), cut(none), back(none);
+  size_t dim = size_t(g.between(0, g.rank(x) - 1));
+  cut[dim] = -g.between(1, 2), back[dim] = g.between(1, 3);
+  if (g.least(g.dims(x)[dim]) + cut[dim] < 0)
+    return nullptr;
+  auto constant = g.text("mode", "constant");
+  Value inner =
+      g.helper(g.create(name, {x, g.none()}, {g.i64s("low", cut), g.i64s("high", none), constant}));
+  return inner ? g.create(name, {inner, g.none()},
+                          {g.i64s("low", none), g.i64s("high", back), constant})
+               : nullptr;
+}
+
 Operation *pad(Generator &g, StringRef name) {
+  if (g.drawsRare && name == "pad" && g.chance(0.4))
+    return padBackAgain(g, name);
   Value x = g.tensor(1, 5);
   const char *mode = g.random.of<const char *>({"constant", "constant", "reflect", "edge", "wrap"});
   SmallVector<int64_t> low, high;

@@ -3,9 +3,10 @@
 
     tests/random/requirements.py                    # all of them; a few minutes on two cores
     tests/random/requirements.py -k "slice reads"   # those whose message holds this
+    tests/random/requirements.py -k "negative dimension" --operators pad   # by graphs of these alone
     tests/random/requirements.py --draw 8           # so many of them, which --first decides
     tests/random/requirements.py --count 2000       # graphs before a requirement counts as one that nothing finds out
-    tests/random/requirements.py --json FILE        # what was found of each
+    tests/random/requirements.py --json FILE        # what was found of each, beside what the file has of others
 
 Graphs are drawn until one fails that doesn't with the requirement: compiled code computes something where the reference
 refuses, or reads outside of an operand, or is not compiled because nothing proves what it relies on, or the record takes
@@ -60,7 +61,7 @@ def mnemonics(folder):
 
 def operators_of(text, place, names):
     """Those whose shape functions a call may be of: the one that it stands in, or of a function that several share all that follow
-    in the file and call it, by themselves or by another such function."""
+    in the file and call it, by themselves, by another such function or as a macro writes them down."""
     heads = list(re.finditer(r"^(?:static )?[\w:<>]+ (?:(\w+Op)::inferResults|(\w+))\(", text, re.MULTILINE))
     own = max((i for i, head in enumerate(heads) if head.start() < place), default=None)
     if own is None:
@@ -71,6 +72,7 @@ def operators_of(text, place, names):
         if any(name and re.search(rf"\b{name}\(", body[head.end() - head.start() :]) for name in callers):
             callers.append(head.group(2))
             found.append(head.group(1))
+    found.extend(made.group(1) for made in re.finditer(r"^[A-Z]+\((\w+Op), (\w+)\)$", text, re.MULTILINE) if made.group(2) in callers)
     return [names[name] for name in found if name in names]
 
 
@@ -129,16 +131,25 @@ def leave_out(text, of, options, folder):
     return {"found": "no graph fails"}
 
 
+def keep(path, results, stated):
+    """Writes what was found, beside what the file has of other requirements that are still stated."""
+    found = {result["requirement"]: result for result in json.loads(path.read_text())} if path.exists() else {}
+    found.update((result["requirement"], result) for result in results)
+    path.write_text(json.dumps([found[text] for text in stated if text in found], indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", default="", metavar="TEXT", help="those whose message holds this")
     parser.add_argument("--list", action="store_true", help="only print them")
     parser.add_argument("--count", type=int, default=1000, help="graphs to draw at most for each (default: 1000)")
     parser.add_argument("--first", type=int, default=1, help="seed of the first (default: 1)")
+    parser.add_argument("--operators", help="draw these, as pad,conv, in place of those that a requirement may be of")
     parser.add_argument("--draw", type=int, metavar="N", help="only so many, drawn by the seed")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where what was found of each goes")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where what was found of each goes, beside what is there of others")
     options = parser.parse_args()
-    chosen = {text: of for text, of in requirements(GRAPH).items() if options.k in text}
+    named = options.operators.split(",") if options.operators else None
+    chosen = {text: named or of for text, of in requirements(GRAPH).items() if options.k in text}
     if options.draw is not None:
         chosen = dict(random.Random(options.first).sample(sorted(chosen.items()), min(options.draw, len(chosen))))
     if options.list:
@@ -152,7 +163,7 @@ def main():
             results.append({"requirement": text, "operators": of, **leave_out(text, of, options, folder)})
             print(f"{len(results)}/{len(chosen)} {text}: {results[-1].get('seed', '')} {results[-1]['found']}", flush=True)
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        keep(options.json, results, requirements(GRAPH))
     missed = sum("seed" in result for result in results)
     print(f"{missed} of {len(results)} are missed where they are left out")
     sys.exit(missed < len(results))

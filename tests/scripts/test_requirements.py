@@ -43,6 +43,22 @@ def test_those_of_the_compiler_are_listed():
     assert {"batch dimensions differ", "the heads of k and v differ", "the result would have a negative dimension, {b}"} <= set(listed)
 
 
+def test_operators_that_a_macro_gives_the_requirement(tmp_path):
+    (tmp_path / "Leaves.td").write_text('def Graph_OakOp : Graph_Op<"oak"> {}\n')
+    call = 'LogicalResult inferTree(Op op) {\n  return infer.requireAtMost(a, b, "(V5) there are no leaves");\n}\n'
+    (tmp_path / "Leaves.cpp").write_text(f"{call}INFER(OakOp, inferTree)\n")
+    assert script.requirements(tmp_path) == {"there are no leaves": ["oak"]}
+
+
+def test_what_was_found_before_is_kept(tmp_path):
+    """But of requirements that nothing states any more."""
+    path, stated = tmp_path / "found.json", {"a": [], "b": []}
+    for text, seed in (("b", 1), ("gone", 2), ("a", 3), ("b", 4)):
+        script.keep(path, [{"requirement": text, "seed": seed}], {**stated, text: []})
+    script.keep(path, [], stated)
+    assert script.json.loads(path.read_text()) == [{"requirement": "a", "seed": 3}, {"requirement": "b", "seed": 4}]
+
+
 def test_leaving_one_out_is_found_out():
     """Of two; the script goes through all of them."""
     result = subprocess.run([sys.executable, script.__file__, "-k", "dimension that is", "--count", "100"], capture_output=True, text=True)

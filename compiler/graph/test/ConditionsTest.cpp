@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 using namespace mlir;
 
 namespace tensmith::graph {
@@ -305,6 +307,169 @@ TEST_F(SizeFactsOf, SizesThatAreProductsOfOneAnother) {
   }
   EXPECT_EQ(facts.decide(Relation::Equal, sizes[2], n * n * n * n), true);
   EXPECT_EQ(facts.decide(Relation::Equal, sizes[30], sizes[29] * m), std::nullopt);
+}
+
+// Breaks where the blocks of a quantised tensor, of which a constant says how many there are, are
+// not found to reach to its end: ceildiv(n, 3) = 1.
+TEST_F(SizeFactsOf, AQuotientThatIsANumberBoundsWhatItDivides) {
+  facts.assume({Relation::Equal, number(1), shapes.simplify(n.ceilDiv(3)), {}});
+  EXPECT_EQ(facts.decide(Relation::AtMost, n, number(3)), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), n), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, n, number(2)), std::nullopt);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(4), n), false);
+  EXPECT_EQ(facts.decide(Relation::Equal, n, number(4)), false);
+  EXPECT_EQ(facts.normal(n), n); // types keep their sizes
+}
+
+TEST_F(SizeFactsOf, ABoundOfAQuotientIsOneOfWhatItDivides) {
+  facts.assume({Relation::AtMost, (n + m).floorDiv(4), number(2), {}});
+  EXPECT_EQ(facts.decide(Relation::AtMost, n, number(11)), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, m, number(10)), std::nullopt);
+  facts.assume({Relation::AtMost, number(3), (n - 1).floorDiv(2), {}});
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(7), n), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, m, number(4)), true);
+  // What is divided may be negative: -1 / 2 is -1, and not 0.
+  facts = {};
+  facts.assume({Relation::AtMost, (n - 5).floorDiv(3), number(-1), {}});
+  EXPECT_EQ(facts.decide(Relation::AtMost, n, number(4)), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, n, number(3)), std::nullopt);
+}
+
+TEST_F(SizeFactsOf, BoundsThatMeetAreANumber) {
+  facts.assume({Relation::Equal, (n * 2).floorDiv(3), number(1), {}});
+  EXPECT_EQ(facts.decide(Relation::Equal, n, number(2)), true);
+}
+
+// Nothing is said of numbers that no 64 bits hold.
+TEST_F(SizeFactsOf, BoundsThatOverflow) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (int64_t bound : {kMost, kMost - 1, -kMost, kMost / 2})
+    for (int64_t divisor : {kMost, int64_t(3)}) {
+      SizeFacts each;
+      each.assume({Relation::Equal, n.floorDiv(divisor), number(bound), {}});
+      each.assume({Relation::AtMost, m.floorDiv(divisor) * -1, number(bound), {}});
+      EXPECT_NE(each.decide(Relation::AtMost, m, number(5)), true);
+      EXPECT_NE(each.decide(Relation::AtMost, number(5), m), false);
+    }
+}
+
+/// What the expression is at these sizes; nothing where it divides by zero.
+std::optional<int64_t> valueOf(AffineExpr expression, ArrayRef<int64_t> sizes) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
+    return constant.getValue();
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
+    return sizes[symbol.getPosition()];
+  auto binary = cast<AffineBinaryOpExpr>(expression);
+  auto a = valueOf(binary.getLHS(), sizes), b = valueOf(binary.getRHS(), sizes);
+  if (!a || !b)
+    return std::nullopt;
+  auto floor = [](int64_t x, int64_t y) { return (x - ((x % y + y) % y)) / y; };
+  switch (binary.getKind()) {
+  case AffineExprKind::Add:
+    return *a + *b;
+  case AffineExprKind::Mul:
+    return *a * *b;
+  default:
+    break;
+  }
+  if (*b <= 0)
+    return std::nullopt;
+  switch (binary.getKind()) {
+  case AffineExprKind::FloorDiv:
+    return floor(*a, *b);
+  case AffineExprKind::CeilDiv:
+    return -floor(-*a, *b);
+  default:
+    return *a - floor(*a, *b) * *b;
+  }
+}
+
+/// Conditions over two sizes with quotients, drawn; and whether one holds.
+class DrawnConditions {
+public:
+  DrawnConditions(uint32_t seed, AffineExpr n, AffineExpr m) : random_(seed), n_(n), m_(m) {}
+
+  int64_t between(int64_t low, int64_t high) {
+    return low + int64_t(random_() % uint64_t(high - low + 1));
+  }
+  AffineExpr linear() { return n_ * between(-1, 2) + m_ * between(-1, 1) + between(-4, 4); }
+  AffineExpr quotient() {
+    AffineExpr inner = between(0, 3) ? linear() : linear().floorDiv(between(1, 3)) + between(-2, 2);
+    int64_t divisor = between(1, 5);
+    return between(0, 1) ? inner.floorDiv(divisor) : inner.ceilDiv(divisor);
+  }
+  AffineExpr expression() {
+    return between(0, 2) ? quotient() * between(-2, 2) + between(-3, 3) : linear();
+  }
+  Condition condition() {
+    AffineExpr b =
+        between(0, 2) ? getAffineConstantExpr(between(-3, 6), n_.getContext()) : expression();
+    AffineExpr a = expression();
+    if (between(0, 1))
+      std::swap(a, b);
+    return {between(0, 1) ? Relation::Equal : Relation::AtMost, a, b, {}};
+  }
+  static bool holds(const Condition &condition, ArrayRef<int64_t> sizes) {
+    int64_t a = *valueOf(condition.a, sizes), b = *valueOf(condition.b, sizes);
+    return condition.relation == Relation::Equal ? a == b : a <= b;
+  }
+
+private:
+  std::mt19937 random_;
+  AffineExpr n_, m_;
+};
+
+// Breaks where a bound is wrong by one or for a negative numerator: what is proved holds at all
+// sizes at which what is known holds, and what is refuted at none.
+TEST_F(SizeFactsOf, ProofsHoldAtAllSizes) {
+  size_t proved = 0, refuted = 0;
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    DrawnConditions drawn(seed, n, m);
+    SizeFacts own;
+    std::vector<Condition> known, asked;
+    for (int64_t i = drawn.between(1, 3); i > 0; --i)
+      own.assume(known.emplace_back(drawn.condition()));
+    for (int i = 0; i < 6; ++i)
+      asked.push_back(drawn.condition());
+    for (const Condition &each : asked) {
+      auto decided = own.decide(each);
+      proved += decided == true;
+      refuted += decided == false;
+      for (int64_t x = 0; x < 24 && decided; ++x)
+        for (int64_t y = 0; y < 24; ++y)
+          if (llvm::all_of(known, [&](auto &one) { return drawn.holds(one, {x, y}); }))
+            ASSERT_EQ(drawn.holds(each, {x, y}), *decided) << seed << " at " << x << ", " << y;
+    }
+  }
+  EXPECT_GT(proved, 500u);
+  EXPECT_GT(refuted, 500u);
+}
+
+// Breaks where a bound is weaker than it could be: of a quotient of one size, all is found.
+TEST_F(SizeFactsOf, BoundsOfOneSizeAreTight) {
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    DrawnConditions drawn(seed, n, m);
+    int64_t times = drawn.between(1, 3), divisor = drawn.between(1, 6);
+    AffineExpr whole = (n * times + drawn.between(-5, 5)).floorDiv(divisor);
+    Condition known{drawn.between(0, 1) ? Relation::Equal : Relation::AtMost,
+                    whole,
+                    number(drawn.between(0, 4)),
+                    {}};
+    SizeFacts own;
+    own.assume(known);
+    std::optional<int64_t> low, high;
+    for (int64_t x = 0; x < 64; ++x)
+      if (drawn.holds(known, {x, 0})) {
+        low = low.value_or(x);
+        high = x;
+      }
+    if (!low)
+      continue;
+    EXPECT_EQ(own.decide(Relation::AtMost, number(*low), n), true) << seed;
+    EXPECT_NE(own.decide(Relation::AtMost, number(*low + 1), n), true) << seed;
+    EXPECT_EQ(own.decide(Relation::AtMost, n, number(*high)), true) << seed;
+    EXPECT_NE(own.decide(Relation::AtMost, n, number(*high - 1)), true) << seed;
+  }
 }
 
 } // namespace
