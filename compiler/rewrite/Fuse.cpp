@@ -249,6 +249,8 @@ private:
       return "a gather reads elements of it several times, and would compute them as often";
     if (isReadForEach(op))
       return "each element of the padding would compute it";
+    if (readsWhatIsWrittenOver(op))
+      return "rows that are written back are taken out first, so that the others can stay";
     return nullptr;
   }
 
@@ -322,6 +324,12 @@ private:
       auto pad = dyn_cast<graph::DynamicPadOp>(user);
       return pad && pad.getPads().getDefiningOp() == op;
     });
+  }
+
+  /// Whether the kernel scatters into what the operator gathers from: it could not write over that.
+  bool readsWhatIsWrittenOver(Operation *op) const {
+    return isa<graph::GatherOp>(op) && isa_and_nonnull<graph::ScatterNDOp>(root_) &&
+           op->getOperand(0) == root_->getOperand(0);
   }
 
   /// Whether the result is the same for many lines of what reads it, and differs along them, so
