@@ -226,7 +226,10 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
   stages.push_back(scores);
 
   Value weights = code.op("graph.softmax", {scores}, {code.integer("axis", 3)});
-  if (hasBias && weights) {
+  // By its order alone each query sees the first key.
+  bool mayHideAll = !GraphCode::isAbsent(masks.mask) || !GraphCode::isAbsent(masks.lengths) ||
+                    masks.before >= 0 || masks.after >= 0;
+  if (hasBias && mayHideAll && weights) {
     Value largest = code.reduce("graph.reduce_max", bias, GraphCode::rank(bias) - 1, true);
     Value isMasked = code.op("graph.equal", {largest, code.scalar(weights, kMasked)});
     weights = code.where(isMasked, code.scalar(weights, 0), weights);

@@ -62,7 +62,10 @@ public:
     made_.insert(scores_.product);
     inside_ = scores_.elementwise;
     inside_.insert(scores_.product);
-    return followRows() && takeProducts() && leaveWayThere() && isOpen();
+    if (!followRows() || !takeProducts() || !leaveWayThere())
+      return false;
+    takeMasks();
+    return isOpen();
   }
 
   /// By the bytes that memory is spared, and the product that is made again.
@@ -199,6 +202,17 @@ private:
         inside_.insert(between.begin(), between.end());
       }
     return made_.size() > 1;
+  }
+
+  /// Matrices that are made of vectors: with the rows that they are added to.
+  void takeMasks() {
+    for (size_t next = 0; next < inside_.size(); ++next)
+      if (!made_.contains(inside_[next]))
+        for (Value operand : inside_[next]->getOperands())
+          if (!isInside(operand.getDefiningOp())) {
+            auto made = madeOfVectors(operand, machine_);
+            inside_.insert(made.begin(), made.end());
+          }
   }
 
   /// Products that those depend on are not the gradient's.

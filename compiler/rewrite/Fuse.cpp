@@ -185,7 +185,7 @@ private:
       add(op, role, false);
       return nullptr;
     }
-    if (isRepeatedForLines(op))
+    if (isRepeatedForLines(op) && !isMask(op))
       return "it would be computed again for each of many lines; from memory it comes in vectors";
     if (companions_.others && isBeforeRoot(op)) {
       auto isTaken = [&](Operation *other) {
@@ -316,6 +316,12 @@ private:
                gather.getX().getType() != gather.getY().getType();
       return made > read;
     });
+  }
+
+  /// Of attention, what is made of the numbers of queries and keys takes less than to read it.
+  bool isMask(Operation *op) const {
+    return isa_and_nonnull<graph::MatMulOp>(root_) && !companions_.ops.empty() &&
+           !madeOfVectors(op->getResult(0), options_.machine).empty();
   }
 
   /// Whether all elements of a padding read the result: how many elements there are beside them.

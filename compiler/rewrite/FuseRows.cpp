@@ -157,11 +157,16 @@ private:
         return false;
     return true;
   }
+  /// Whether what reads the result also reads what is made of the rows, which may not have joined
+  /// yet.
   bool isReadWithRows(Operation *op) const {
-    return llvm::any_of(op->getUsers(), [&](Operation *user) {
-      return llvm::any_of(user->getOperands(),
-                          [&](Value other) { return isInside(other.getDefiningOp()); });
-    });
+    return llvm::any_of(op->getUsers(), [&](Operation *user) { return isMadeOfRows(user, 3); });
+  }
+  bool isMadeOfRows(Operation *op, int steps) const {
+    return isInside(op) || (steps > 0 && isa_and_nonnull<graph::Elementwise>(op) &&
+                            llvm::any_of(op->getOperands(), [&](Value operand) {
+                              return isMadeOfRows(operand.getDefiningOp(), steps - 1);
+                            }));
   }
 
   /// What is read outside, whole rows first: one of them may be written over the operand.

@@ -53,8 +53,8 @@ func.func @square(%x: tensor<7x7xf32>) -> (tensor<7x7xf32>, tensor<7xf32>) {
 // memory.
 // CHECK-LABEL: func @smoothed
 // CHECK: %[[K:.*]]:2 = graph.kernel {{.*}} {kind = "rows"
-// CHECK: graph.equal
 // CHECK: graph.log_softmax
+// CHECK: graph.equal
 // CHECK: graph.reduce_sum
 // CHECK: graph.yield {{.*}} : tensor<5x7xf32>, tensor<5x1xf32>
 // CHECK: return %[[K]]#0, %[[K]]#1
