@@ -1,8 +1,9 @@
 // Attention as smaller operators: two matrix products around a softmax (ONNX Attention, opset 24).
 //
 // Query heads that share keys become more rows of one product, so that keys and values are never
-// repeated in memory. Masks, causality and padding are one bias added to the scores; a row whose
-// bias is minus infinity throughout has weights of zero.
+// repeated in memory; they stay that from the scores to the values, so that one kernel may hold
+// what is between. Masks, causality and padding are one bias added to the scores; a row whose bias
+// is minus infinity throughout has weights of zero.
 #include "compiler/graph/GraphCode.h"
 
 #include <cmath>
@@ -78,6 +79,28 @@ struct Masks {
   int64_t before, after; // keys that a query sees on either side of its own; all where negative
 };
 
+/// A part of the bias, or numbers of queries, that broadcasts to [batch, heads, queries, ...], as
+/// it lies beside rows of queries whose heads share keys (`mergeGroups`).
+Value besideGroups(const GraphCode &code, Value part, const Heads &q, AffineExpr keyHeads) {
+  auto &shapes = code.graph.shapes;
+  if (!part || shapes.equal(q.dims[1], keyHeads))
+    return part;
+  GraphCode::Dims dims = code.dims(part);
+  AffineExpr one = code.size(1), groups = shapes.simplify(q.dims[1].floorDiv(keyHeads));
+  AffineExpr rows = shapes.simplify(q.dims[2] * groups);
+  while (dims.size() < 4)
+    dims.insert(dims.begin(), one);
+  if (dims[1] == one && dims[2] == one)
+    return part;
+  if (dims[1] == one) { // each head's rows are those
+    Value apart = code.reshape(part, {dims[0], one, one, dims[2], dims[3]});
+    apart = code.broadcast(apart, {dims[0], one, groups, q.dims[2], dims[3]});
+    return code.reshape(apart, {dims[0], one, rows, dims[3]});
+  }
+  Value whole = code.broadcast(code.reshape(part, dims), {dims[0], q.dims[1], q.dims[2], dims[3]});
+  return code.reshape(whole, {dims[0], keyHeads, rows, dims[3]});
+}
+
 /// All that is added to the scores; `isNeeded` is false where that is nothing.
 Value biasOf(const GraphCode &code, const Masks &masks, const Heads &q, const Heads &k,
              bool &isNeeded) {
@@ -85,7 +108,7 @@ Value biasOf(const GraphCode &code, const Masks &masks, const Heads &q, const He
   AffineExpr queries = q.dims[2], keys = k.dims[2];
   SmallVector<Value> parts;
   if (!GraphCode::isAbsent(masks.mask))
-    parts.push_back(maskBias(code, masks.mask, keys, type));
+    parts.push_back(besideGroups(code, maskBias(code, masks.mask, keys, type), q, k.dims[1]));
   Value lengths;
   if (!GraphCode::isAbsent(masks.lengths)) {
     lengths = code.cast(masks.lengths, code.builder.getI64Type());
@@ -102,6 +125,7 @@ Value biasOf(const GraphCode &code, const Masks &masks, const Heads &q, const He
       query = code.add(query, code.sub(lengths, code.sizeOf(q.value, 2)));
     else if (!GraphCode::isAbsent(masks.pastKey))
       query = code.add(query, code.sizeOf(masks.pastKey, 2));
+    query = besideGroups(code, query, q, k.dims[1]);
     auto allowOrdered = [&](Value a, Value b) {
       parts.push_back(biasWhere(code, code.op("graph.less_or_equal", {a, b}), type));
     };
@@ -130,7 +154,7 @@ Value mergeGroups(const GraphCode &code, Value x, AffineExpr keyHeads) {
   return code.reshape(x, {dims[0], keyHeads, rows, dims[3]});
 }
 
-/// The inverse of `mergeGroups`, for what a product made of it.
+/// The inverse of `mergeGroups`, for what products made of it.
 Value splitGroups(const GraphCode &code, Value x, const Heads &q) {
   if (!x)
     return x;
@@ -182,7 +206,6 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
 
   Value query = mergeGroups(code, scaled(code, q->value, getScale()), groups);
   Value scores = code.matmul(query, code.transpose(presentKey, {0, 1, 3, 2}));
-  scores = splitGroups(code, scores, *q);
   SmallVector<Value> stages{scores};
 
   double softcap = getSoftcap().convertToDouble();
@@ -203,16 +226,17 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
   stages.push_back(scores);
 
   Value weights = code.op("graph.softmax", {scores}, {code.integer("axis", 3)});
-  if (hasBias && weights) {
+  // By its order alone each query sees the first key.
+  bool mayHideAll = !GraphCode::isAbsent(masks.mask) || !GraphCode::isAbsent(masks.lengths) ||
+                    masks.before >= 0 || masks.after >= 0;
+  if (hasBias && mayHideAll && weights) {
     Value largest = code.reduce("graph.reduce_max", bias, GraphCode::rank(bias) - 1, true);
     Value isMasked = code.op("graph.equal", {largest, code.scalar(weights, kMasked)});
     weights = code.where(isMasked, code.scalar(weights, 0), weights);
   }
   stages.push_back(weights);
 
-  Value y = code.matmul(mergeGroups(code, weights, groups), presentValue);
-  if (y && code.dims(y)[1] != q->dims[1])
-    y = code.reshape(y, {q->dims[0], q->dims[1], q->dims[2], v->dims[3]});
+  Value y = splitGroups(code, code.matmul(weights, presentValue), *q);
   if (y && GraphCode::rank(getQ()) == 3) {
     AffineExpr width = graph.shapes.simplify(q->dims[1] * v->dims[3]);
     y = code.reshape(code.transpose(y, {0, 2, 1, 3}), {q->dims[0], q->dims[2], width});
@@ -220,11 +244,12 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
   uint64_t mode = getQkMatmulOutputMode();
   if (mode >= stages.size())
     return failure();
-  return finish({code.cast(y, GraphCode::element(getY())),
-                 code.cast(presentKey, GraphCode::element(getPresentKey())),
-                 code.cast(presentValue, GraphCode::element(getPresentValue())),
-                 code.cast(stages[mode], GraphCode::element(getQkMatmulOutput()))},
-                results);
+  return finish(
+      {code.cast(y, GraphCode::element(getY())),
+       code.cast(presentKey, GraphCode::element(getPresentKey())),
+       code.cast(presentValue, GraphCode::element(getPresentValue())),
+       code.cast(splitGroups(code, stages[mode], *q), GraphCode::element(getQkMatmulOutput()))},
+      results);
 }
 
 } // namespace tensmith::graph

@@ -61,7 +61,32 @@ Value addedAt(const Pullback &pull, Value indices) {
                  {code.integer("axis", integerOf(pull.op, "axis")), code.text("reduction", "add")});
 }
 
-Value gatheringElements(const Pullback &pull, unsigned) { return addedAt(pull, pull.operand(1)); }
+/// Whether there is one index for each line along the axis, as a loss has of labels. Along the
+/// first dimension it may be the row of a table, whose others are not to be touched.
+bool hasOneForEachLine(const GradientCode &code, Value x, Value indices, int64_t axis) {
+  if (!GraphCode::isRanked(x) || !GraphCode::isRanked(indices) || axis == 0)
+    return false;
+  auto all = code.dims(x), own = code.dims(indices);
+  all[size_t(axis)] = code.size(1);
+  return llvm::equal(all, own, [&](AffineExpr a, AffineExpr b) {
+    return a && b && code.graph.shapes.equal(a, b);
+  });
+}
+
+/// Such a one is compared with the places, so that the gradient is element-wise and made where it
+/// is read: where(iota == index, g, 0). That indices are places, the gather has checked.
+Value gatheringElements(const Pullback &pull, unsigned) {
+  const GradientCode &code = pull.code;
+  Value x = pull.operand(0), indices = pull.operand(1), g = pull.cotangent();
+  int64_t axis = integerOf(pull.op, "axis");
+  if (!hasOneForEachLine(code, x, indices, axis))
+    return addedAt(pull, indices);
+  Value place = code.cast(indices, code.builder.getI64Type());
+  Value isFromEnd = code.op("graph.less", {place, code.scalar(place, 0)});
+  place = code.where(isFromEnd, code.add(place, code.sizeOf(x, axis)), place);
+  Value isThere = code.op("graph.equal", {code.iota(code.dims(x), axis), place});
+  return code.where(isThere, g, code.scalar(g, 0));
+}
 
 Value gatheringTuples(const Pullback &pull, unsigned) {
   return pull.code.op("graph.scatter_nd",

@@ -57,12 +57,15 @@ public:
         type_(cast<RankedTensorType>(scores_.softmax.getType())) {}
 
   bool match() {
-    if (type_.isDynamicDim(type_.getRank() - 1) || !canMake(scores_.product))
+    if (!canMake(scores_.product))
       return false;
     made_.insert(scores_.product);
     inside_ = scores_.elementwise;
     inside_.insert(scores_.product);
-    return followRows() && takeProducts() && leaveWayThere() && isOpen();
+    if (!followRows() || !takeProducts() || !leaveWayThere())
+      return false;
+    takeMasks();
+    return isOpen();
   }
 
   /// By the bytes that memory is spared, and the product that is made again.
@@ -157,9 +160,11 @@ private:
     bool isRows = isTransposition(user)
                       ? isWhole(user->getOperand(0)) &&
                             llvm::all_of(user->getUsers(), llvm::IsaPred<graph::MatMulOp>)
-                      : kernel::canEmit(user, machine_) && hasKnownSizes(user) && staysInRows(user);
+                      : canBeMade(user) && staysInRows(user);
     return isRows && inside_.insert(user);
   }
+
+  bool canBeMade(Operation *op) const { return kernel::canEmit(op, machine_) && hasKnownSizes(op); }
 
   /// Element by element, or a sum over a row.
   bool staysInRows(Operation *op) const {
@@ -180,10 +185,14 @@ private:
           continue;
         llvm::SetVector<Operation *> between;
         Operation *product = kernel::onlyBehind(operand, llvm::IsaPred<graph::MatMulOp>, between);
-        if (!product || product == scores_.product ||
-            product->getBlock() != scores_.softmax->getBlock() || !canMake(product))
+        if (!product || product->getBlock() != scores_.softmax->getBlock() || !canMake(product))
           continue;
         between = kernel::dependentOn(product, between);
+        if (product == scores_.product) { // as the derivative of what was done to the scores
+          if (llvm::all_of(between, [&](Operation *op) { return canBeMade(op); }))
+            inside_.insert(between.begin(), between.end());
+          continue;
+        }
         auto isRead = [&](Operation *user) { return isInside(user) || between.contains(user); };
         auto isHeld = [&](Operation *op) { return llvm::all_of(op->getUsers(), isRead); };
         if (!isHeld(product) || !llvm::all_of(between, isHeld))
@@ -193,6 +202,17 @@ private:
         inside_.insert(between.begin(), between.end());
       }
     return made_.size() > 1;
+  }
+
+  /// Matrices that are made of vectors: with the rows that they are added to.
+  void takeMasks() {
+    for (size_t next = 0; next < inside_.size(); ++next)
+      if (!made_.contains(inside_[next]))
+        for (Value operand : inside_[next]->getOperands())
+          if (!isInside(operand.getDefiningOp())) {
+            auto made = madeOfVectors(operand, machine_);
+            inside_.insert(made.begin(), made.end());
+          }
   }
 
   /// Products that those depend on are not the gradient's.
@@ -213,25 +233,17 @@ private:
   /// The operand that is of rows; they are the other one's, too, in no product of the gradient.
   Value rowsOf(Operation *product) const { return product->getOperand(isOnTheRight(product)); }
 
-  /// Whether nothing that is read depends on a result, products of rows have them on one side,
-  /// those that rows are made of on none, and the softmax alone reads scores: they are gone when a
-  /// row's other operators are computed.
+  /// Whether nothing that is read depends on a result, products of rows have them on one side, and
+  /// those that rows are made of on none.
   bool isOpen() const {
     auto behind = dependents(products_.getArrayRef());
-    auto isScore = [&](Operation *op) {
-      return op == scores_.product || scores_.elementwise.contains(op);
-    };
-    auto mayRead = [&](Operation *reader, Operation *read) {
-      return !behind.contains(read) &&
-             (!isScore(read) || isScore(reader) || reader == scores_.softmax);
-    };
     return llvm::all_of(needed(), [&](Operation *op) {
       auto rowsRead = llvm::count_if(op->getOperands(),
                                      [&](Value value) { return isInside(value.getDefiningOp()); });
       int64_t most = made_.contains(op) ? 0 : products_.contains(op) ? 1 : rowsRead;
       return rowsRead <= most && llvm::all_of(op->getOperands(), [&](Value value) {
                Operation *read = value.getDefiningOp();
-               return !read || mayRead(op, read);
+               return !read || !behind.contains(read);
              });
     });
   }

@@ -185,7 +185,7 @@ private:
       add(op, role, false);
       return nullptr;
     }
-    if (isRepeatedForLines(op))
+    if (isRepeatedForLines(op) && !isMask(op))
       return "it would be computed again for each of many lines; from memory it comes in vectors";
     if (companions_.others && isBeforeRoot(op)) {
       auto isTaken = [&](Operation *other) {
@@ -249,6 +249,8 @@ private:
       return "a gather reads elements of it several times, and would compute them as often";
     if (isReadForEach(op))
       return "each element of the padding would compute it";
+    if (readsWhatIsWrittenOver(op))
+      return "rows that are written back are taken out first, so that the others can stay";
     return nullptr;
   }
 
@@ -316,12 +318,24 @@ private:
     });
   }
 
+  /// Of attention, what is made of the numbers of queries and keys takes less than to read it.
+  bool isMask(Operation *op) const {
+    return isa_and_nonnull<graph::MatMulOp>(root_) && !companions_.ops.empty() &&
+           !madeOfVectors(op->getResult(0), options_.machine).empty();
+  }
+
   /// Whether all elements of a padding read the result: how many elements there are beside them.
   static bool isReadForEach(Operation *op) {
     return llvm::any_of(op->getUsers(), [&](Operation *user) {
       auto pad = dyn_cast<graph::DynamicPadOp>(user);
       return pad && pad.getPads().getDefiningOp() == op;
     });
+  }
+
+  /// Whether the kernel scatters into what the operator gathers from: it could not write over that.
+  bool readsWhatIsWrittenOver(Operation *op) const {
+    return isa<graph::GatherOp>(op) && isa_and_nonnull<graph::ScatterNDOp>(root_) &&
+           op->getOperand(0) == root_->getOperand(0);
   }
 
   /// Whether the result is the same for many lines of what reads it, and differs along them, so

@@ -131,7 +131,8 @@ private:
   }
 
   bool reducesRow(Operation *op) const {
-    if (op->getNumOperands() == 0 || !isRows(op->getOperand(0)))
+    if (op->getNumOperands() == 0 ||
+        !(isRows(op->getOperand(0)) || (isMadeOfLess(op->getOperand(0)) && isReadWithRows(op))))
       return false;
     if (isa<graph::ArgMaxOp, graph::ArgMinOp>(op))
       return op->getAttrOfType<IntegerAttr>("axis").getInt() == type_.getRank() - 1;
@@ -139,6 +140,33 @@ private:
     return isa<graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp>(
                op) &&
            axes && axes.asArrayRef() == ArrayRef<int64_t>(type_.getRank() - 1);
+  }
+
+  /// Rows that are computed from less, as the weights of a row's classes by its label.
+  bool isMadeOfLess(Value value) const {
+    llvm::SetVector<Operation *> chain;
+    auto take = [&](Value rows) {
+      return shapeOf(rows) != Shape::Whole ||
+             (rows.getDefiningOp() && isMadeInPassing(rows.getDefiningOp()) &&
+              (chain.insert(rows.getDefiningOp()), chain.size() <= kMostOperators));
+    };
+    if (shapeOf(value) != Shape::Whole || !take(value))
+      return false;
+    for (size_t next = 0; next < chain.size(); ++next)
+      if (!llvm::all_of(chain[next]->getOperands(), take))
+        return false;
+    return true;
+  }
+  /// Whether what reads the result also reads what is made of the rows, which may not have joined
+  /// yet.
+  bool isReadWithRows(Operation *op) const {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) { return isMadeOfRows(user, 3); });
+  }
+  bool isMadeOfRows(Operation *op, int steps) const {
+    return isInside(op) || (steps > 0 && isa_and_nonnull<graph::Elementwise>(op) &&
+                            llvm::any_of(op->getOperands(), [&](Value operand) {
+                              return isMadeOfRows(operand.getDefiningOp(), steps - 1);
+                            }));
   }
 
   /// What is read outside, whole rows first: one of them may be written over the operand.

@@ -39,6 +39,30 @@ Location location(Operation *main, ArrayRef<Operation *> ops) {
 
 } // namespace
 
+llvm::SetVector<Operation *> madeOfVectors(Value matrix, const kernel::Machine &machine) {
+  constexpr size_t kMost = 32;
+  auto isMatrix = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return !type || (type.getRank() > 1 && type.getShape().back() != 1 &&
+                     type.getShape()[size_t(type.getRank()) - 2] != 1);
+  };
+  llvm::SetVector<Operation *> made;
+  auto take = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!isMatrix(value))
+      return true;
+    if (!op || !isa<graph::Elementwise, graph::IotaOp>(op) || op->getNumResults() != 1 ||
+        op->getNumRegions() || !kernel::canEmit(op, machine) || !hasKnownSizes(op))
+      return false;
+    made.insert(op);
+    return made.size() <= kMost;
+  };
+  bool isMade = take(matrix);
+  for (size_t next = 0; isMade && next < made.size(); ++next)
+    isMade = llvm::all_of(made[next]->getOperands(), take);
+  return isMade ? made : llvm::SetVector<Operation *>();
+}
+
 kernel::LaidOut laidOutRight(Operation *root, OpBuilder &builder, Location location,
                              const Options &options, const kernel::Point &asked) {
   graph::ShapeContext shapes(root->getContext());

@@ -6,6 +6,7 @@
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace tensmith::rewrite {
 
@@ -14,6 +15,12 @@ namespace tensmith::rewrite {
 kernel::LaidOut laidOutRight(mlir::Operation *root, mlir::OpBuilder &builder,
                              mlir::Location location, const Options &options,
                              const kernel::Point &asked);
+
+/// The operators that make a matrix of vectors and numbers, as a causal mask is made of the numbers
+/// of queries and keys; empty where it is made of anything else. A kernel then makes its elements
+/// where it uses them.
+llvm::SetVector<mlir::Operation *> madeOfVectors(mlir::Value matrix,
+                                                 const kernel::Machine &machine);
 
 class KernelRegion {
 public:

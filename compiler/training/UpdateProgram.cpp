@@ -37,13 +37,13 @@ const BuiltIn *findBuiltIn(const std::string &kind, const std::string &name) {
   return nullptr;
 }
 
-/// "f32[4, 3]".
+/// "f32[4, 3]". A size that the run tells, as of the rows of a table, is the same one everywhere.
 std::string typeText(Type type) {
   auto ranked = cast<RankedTensorType>(type);
   std::string text(tensmith::name(graph::dataType(ranked.getElementType())));
   text += '[';
   for (auto [i, size] : llvm::enumerate(ranked.getShape()))
-    text += (i ? ", " : "") + std::to_string(size);
+    text += (i ? ", " : "") + (ShapedType::isDynamic(size) ? "rows" : std::to_string(size));
   return text + ']';
 }
 
@@ -52,6 +52,21 @@ std::string joined(const std::vector<std::string> &parts) {
   for (const std::string &part : parts)
     text += (text.empty() ? "" : ", ") + part;
   return text;
+}
+
+/// Sizes by the names that the operands have here, and not in the program.
+LogicalResult nameSizes(Operation *op) {
+  auto isOpen = [](Type type) { return !cast<ShapedType>(type).hasStaticShape(); };
+  if (llvm::none_of(op->getResultTypes(), isOpen))
+    return success();
+  graph::ShapeContext shapes(op->getContext());
+  SmallVector<Type> types;
+  if (!isa<graph::ShapeFunction>(op) ||
+      failed(cast<graph::ShapeFunction>(op).inferResults(shapes, types)))
+    return failure();
+  for (auto [result, type] : llvm::zip_equal(op->getResults(), types))
+    result.setType(type);
+  return success();
 }
 
 bool isDouble(Value value) {
@@ -118,6 +133,12 @@ UpdateProgram::read(const std::string &kind, const std::string &given, const std
   for (const text::FunctionDecl &declared : module.functions) {
     if (declared.constant) {
       program.settings_.push_back(declared.name);
+      using Kind = text::Expr::Kind;
+      double number;
+      if (declared.body &&
+          (declared.body->kind == Kind::Integer || declared.body->kind == Kind::Real) &&
+          !StringRef(declared.body->text).getAsDouble(number))
+        program.written_[declared.name] = number;
       continue;
     }
     std::vector<std::string> &parameters = program.functions_[declared.name];
@@ -131,6 +152,13 @@ UpdateProgram::read(const std::string &kind, const std::string &given, const std
     if (llvm::is_contained(program.settings_, name))
       program.constants_[name] = value;
   return program;
+}
+
+double UpdateProgram::setting(const std::string &name) const {
+  for (const auto *known : {&constants_, &written_})
+    if (auto found = known->find(name); found != known->end())
+      return found->second;
+  return 0;
 }
 
 bool UpdateProgram::call(const std::string &function) {
@@ -150,6 +178,7 @@ std::unique_ptr<UpdateProgram> UpdateProgram::other(const std::string &function)
   program->settings_ = settings_;
   program->functions_ = functions_;
   program->constants_ = constants_;
+  program->written_ = written_;
   program->context_ = context_;
   return program->call(function) ? std::move(program) : nullptr;
 }
@@ -203,6 +232,9 @@ Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, Op
                          " does not come to tensor code alone: a loop, a branch or a reference is "
                          "left of it when its types are known");
     Operation *copy = builder.clone(op, mapping);
+    if (failed(nameSizes(copy)))
+      return unsupported(name_ + ": " + function_ +
+                         " can't be applied to as many rows as the run tells");
     if (!isa<graph::Elementwise>(copy))
       graph::keepPrecision(copy);
   }

@@ -38,6 +38,8 @@ public:
   const std::vector<std::string> &parameters() const { return parameters_; }
   const std::vector<std::string> &settings() const { return settings_; }
   const std::string &name() const { return name_; }
+  /// The number that a constant at the top is; 0 where there is none of that name.
+  double setting(const std::string &name) const;
 
   /// Another function of the same program; null where it has none of that name.
   std::unique_ptr<UpdateProgram> other(const std::string &function) const;
@@ -55,7 +57,7 @@ private:
   std::string name_, text_, folder_, function_;
   std::vector<std::string> parameters_, settings_;
   std::map<std::string, std::vector<std::string>> functions_; // their parameters
-  std::map<std::string, double> constants_;
+  std::map<std::string, double> constants_, written_; // those that are set; the program's numbers
   mlir::MLIRContext *context_ = nullptr;
   std::map<std::string, mlir::OwningOpRef<mlir::ModuleOp>> instances_; // by the types given
 };

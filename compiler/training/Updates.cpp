@@ -1,6 +1,8 @@
 // Clipping, decay, the rate, the optimiser, and averages, in this order; see Updates.h.
 #include "compiler/training/Updates.h"
 
+#include "compiler/training/TableRows.h"
+
 using namespace mlir;
 
 namespace tensmith::training {
@@ -14,7 +16,7 @@ constexpr llvm::StringLiteral kOfLayer[] = {"weights",       "bias",          "w
                                             "bias_gradient", "batch_mean",    "batch_variance",
                                             "weight_square", "learning_rate", "step",
                                             "inputs",        "fan_in"};
-constexpr char kDecay[] = "weight_decay";
+constexpr char kDecay[] = "weight_decay", kLazyRows[] = "lazy_rows";
 
 /// The names of a function's parameters that are not given: what it keeps from step to step.
 std::vector<std::string> keptBy(const UpdateProgram &function,
@@ -63,7 +65,8 @@ public:
     SmallVector<Value> clipped;
     for (Value gradient : trained.gradients) // 16 bits are for memory: all is computed in f32
       clipped.push_back(code_.widen(gradient));
-    clip(clipped);
+    findRows(trained.parameters, clipped);
+    clip(trained.parameters, clipped);
     for (auto [parameter, gradient] : llvm::zip_equal(trained.parameters, clipped))
       gradients_[parameter.state] = applyDecay(parameter.state, gradient);
     for (const ObservedLayer &layer : trained.layers)
@@ -79,14 +82,26 @@ public:
   }
 
 private:
+  /// Of tables that only rows were read of. Averages move all rows. An update without slots takes
+  /// the rows as they are added.
+  void findRows(ArrayRef<Parameter> parameters, ArrayRef<Value> gradients) {
+    if (options_.emaDecay || (slots_.empty() && !options_.clipNorm))
+      return;
+    for (auto [parameter, gradient] : llvm::zip_equal(parameters, gradients))
+      if (auto rows = tableRows(gradient, code_))
+        rows_.insert({parameter.state, *rows});
+  }
+
   /// Gradients that are longer together than the limit are scaled down to it.
-  void clip(SmallVectorImpl<Value> &gradients) {
+  void clip(ArrayRef<Parameter> parameters, SmallVectorImpl<Value> &gradients) {
     if (!options_.clipNorm)
       return;
     Value sum;
-    for (Value gradient : gradients) {
-      auto axes = llvm::to_vector(llvm::seq<int64_t>(0, GraphCode::rank(gradient)));
-      Value square = code_.reduce("graph.reduce_sum", code_.mul(gradient, gradient), axes, false);
+    for (auto [parameter, gradient] : llvm::zip_equal(parameters, gradients)) {
+      auto rows = rows_.find(parameter.state);
+      Value all = rows == rows_.end() ? gradient : rows->second.distinct;
+      auto axes = llvm::to_vector(llvm::seq<int64_t>(0, GraphCode::rank(all)));
+      Value square = code_.reduce("graph.reduce_sum", code_.mul(all, all), axes, false);
       square = code_.cast(square, code_.builder.getF32Type());
       sum = sum ? code_.add(sum, square) : square;
     }
@@ -94,14 +109,22 @@ private:
     Value norm = code_.add(code_.unary("graph.sqrt", sum), kLeast);
     Value factor = code_.div(code_.scalar(norm, options_.clipNorm), norm);
     factor = code_.op("graph.min", {factor, code_.scalar(factor, 1)});
+    auto scaled = [&](Value gradient) {
+      return code_.mul(gradient, code_.cast(factor, GraphCode::element(gradient)));
+    };
     for (Value &gradient : gradients)
-      gradient = code_.mul(gradient, code_.cast(factor, GraphCode::element(gradient)));
+      gradient = scaled(gradient);
+    for (auto &[state, rows] : rows_)
+      rows.gradient = scaled(rows.gradient);
   }
 
   /// Decay is the optimiser's where it has a setting of that name, and part of the gradient
   /// elsewhere.
+  bool addsDecay() const {
+    return options_.weightDecay && !llvm::is_contained(optimiser_.settings(), kDecay);
+  }
   Value applyDecay(Value parameter, Value gradient) const {
-    if (!options_.weightDecay || llvm::is_contained(optimiser_.settings(), kDecay))
+    if (!addsDecay())
       return gradient;
     return code_.add(gradient, code_.mul(code_.widen(parameter), options_.weightDecay));
   }
@@ -133,10 +156,46 @@ private:
                     optimiser_.name() + ": update must give the new parameter and its " +
                         std::to_string(slots_.size()) +
                         " slots after it, all of the parameter's type and shape");
+    auto rows = updateRows(parameter, states, arguments, *results);
+    if (!rows.ok() || *rows)
+      return rows.ok() ? Status() : rows.status().within("update of '" + parameter.name + "'");
     (*results)[0] = code_.cast((*results)[0], GraphCode::element(old));
     for (auto [state, value] : llvm::zip_equal(states, *results))
       updates_.push_back({state, value});
     return options_.emaDecay ? average(parameter, (*results)[0]) : Status();
+  }
+
+  /// The same of the rows of a table that were read, where the optimiser leaves the others alone:
+  /// `results` are what it makes of the whole. Whether it does.
+  Result<bool> updateRows(const Parameter &parameter, ArrayRef<BlockArgument> states,
+                          NamedValues arguments, ArrayRef<Value> results) {
+    auto found = rows_.find(parameter.state);
+    if (found == rows_.end())
+      return false;
+    TableRows rows = found->second;
+    SmallVector<Value> old(states.begin(), states.end());
+    UpdateValues update{results, old, gradients_.lookup(parameter.state)};
+    bool isLazy = optimiser_.setting(kLazyRows) != 0,
+         isElementwise = training::isElementwise(update);
+    if (isLazy && !isElementwise)
+      return Status(StatusCode::InvalidModel,
+                    optimiser_.name() + ": rows can't be updated one by one (" + kLazyRows +
+                        "), since update looks at several elements of a tensor at once; leave " +
+                        kLazyRows + " at 0");
+    if (!isLazy && (!isElementwise || addsDecay() || !leavesZeros(update)))
+      return false;
+    for (auto &[name, value] : arguments)
+      if (llvm::is_contained(old, value))
+        value = rows.of(value, code_);
+    for (auto &[name, value] : arguments)
+      if (name == "gradient")
+        value = applyDecay(rows.of(parameter.state, code_), rows.gradient);
+    auto next = optimiser_.apply(arguments, code_.builder);
+    if (!next.ok())
+      return next.status();
+    for (auto [state, value] : llvm::zip_equal(states, *next))
+      updates_.push_back({state, rows.into(state, value, code_)});
+    return true;
   }
 
   /// Weights and bias together, in the form that layers have. A bias that a layer has not is zeros,
@@ -252,6 +311,7 @@ private:
   std::vector<std::string> slots_;
   Value count_, rate_;                     // of this step, from 1; f32 scalars
   llvm::DenseMap<Value, Value> gradients_; // of parameters that are not updated yet
+  llvm::DenseMap<Value, TableRows> rows_;  // of those of which few rows may have one
   std::vector<StepFunction::Update> updates_;
 };
 

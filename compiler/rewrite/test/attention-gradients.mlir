@@ -72,3 +72,45 @@ func.func @own_rows(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %k: tensor<
   %dk = graph.matmul %t, %q : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
   return %dq, %dk : tensor<2x40x8xf32>, tensor<2x48x8xf32>
 }
+
+// -----
+
+// What is added to the scores by the numbers of queries and keys is made with them, and a soft cap's
+// derivative from the scores that are there: no matrix is read.
+// CHECK-LABEL: func @capped_and_causal
+// CHECK: %[[K:.*]]:3 = graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK-NOT: ^bb0({{.*}}40x48
+// CHECK: graph.less_or_equal
+// CHECK: graph.tanh
+// CHECK: graph.softmax
+func.func @capped_and_causal(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %v: tensor<2x48x8xf32>, %dy: tensor<2x40x8xf32>)
+    -> (tensor<2x40x8xf32>, tensor<2x8x48xf32>, tensor<2x48x8xf32>) {
+  %zero = graph.constant {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %one = graph.constant {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %hidden = graph.constant {value = dense<0xFF800000> : tensor<f32>} : () -> tensor<f32>
+  %i = graph.iota {axis = 0 : i64} : () -> tensor<40x1xi64>
+  %j = graph.iota {axis = 1 : i64} : () -> tensor<1x48xi64>
+  %sees = graph.less_or_equal %j, %i : (tensor<1x48xi64>, tensor<40x1xi64>) -> tensor<40x48xi1>
+  %bias = graph.where %sees, %zero, %hidden : (tensor<40x48xi1>, tensor<f32>, tensor<f32>) -> tensor<40x48xf32>
+  %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %c = graph.tanh %s : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %b = graph.add %c, %bias : (tensor<2x40x48xf32>, tensor<40x48xf32>) -> tensor<2x40x48xf32>
+  %p = graph.softmax %b {axis = 2 : i64} : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %vt = graph.transpose %v {permutation = array<i64: 0, 2, 1>} : (tensor<2x48x8xf32>) -> tensor<2x8x48xf32>
+  %g = graph.matmul %dy, %vt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %gp = graph.mul %g, %p : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %r = graph.reduce_sum %gp {axes = array<i64: 2>, keepdims = true} : (tensor<2x40x48xf32>) -> tensor<2x40x1xf32>
+  %pr = graph.mul %p, %r : (tensor<2x40x48xf32>, tensor<2x40x1xf32>) -> tensor<2x40x48xf32>
+  %dx = graph.sub %gp, %pr : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %cc = graph.mul %c, %c : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %slope = graph.sub %one, %cc : (tensor<f32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %d = graph.mul %dx, %slope : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %k = graph.transpose %kt {permutation = array<i64: 0, 2, 1>} : (tensor<2x8x48xf32>) -> tensor<2x48x8xf32>
+  %dq = graph.matmul %d, %k : (tensor<2x40x48xf32>, tensor<2x48x8xf32>) -> tensor<2x40x8xf32>
+  %qt = graph.transpose %q {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x8xf32>) -> tensor<2x8x40xf32>
+  %dkt = graph.matmul %qt, %d : (tensor<2x8x40xf32>, tensor<2x40x48xf32>) -> tensor<2x8x48xf32>
+  %pt = graph.transpose %p {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dv = graph.matmul %pt, %dy : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  return %dq, %dkt, %dv : tensor<2x40x8xf32>, tensor<2x8x48xf32>, tensor<2x48x8xf32>
+}

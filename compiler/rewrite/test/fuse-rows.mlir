@@ -46,3 +46,27 @@ func.func @square(%x: tensor<7x7xf32>) -> (tensor<7x7xf32>, tensor<7xf32>) {
   %0 = graph.add %l, %s : (tensor<7x7xf32>, tensor<7xf32>) -> tensor<7x7xf32>
   return %0, %s : tensor<7x7xf32>, tensor<7xf32>
 }
+
+// -----
+
+// A sum over weights that are made of a row's label is a row's own: neither they nor the sum wait in
+// memory.
+// CHECK-LABEL: func @smoothed
+// CHECK: %[[K:.*]]:2 = graph.kernel {{.*}} {kind = "rows"
+// CHECK: graph.log_softmax
+// CHECK: graph.equal
+// CHECK: graph.reduce_sum
+// CHECK: graph.yield {{.*}} : tensor<5x7xf32>, tensor<5x1xf32>
+// CHECK: return %[[K]]#0, %[[K]]#1
+func.func @smoothed(%x: tensor<5x7xf32>, %t: tensor<5x1xi64>, %a: tensor<5x1xf32>, %b: tensor<5x1xf32>) -> (tensor<5x7xf32>, tensor<5x1xf32>) {
+  %l = graph.log_softmax %x {axis = 1 : i64} : (tensor<5x7xf32>) -> tensor<5x7xf32>
+  %i = graph.iota {axis = 1 : i64} : () -> tensor<5x7xi64>
+  %h = graph.equal %i, %t : (tensor<5x7xi64>, tensor<5x1xi64>) -> tensor<5x7xi1>
+  %w = graph.where %h, %a, %b : (tensor<5x7xi1>, tensor<5x1xf32>, tensor<5x1xf32>) -> tensor<5x7xf32>
+  %s = graph.reduce_sum %w {axes = array<i64: 1>, keepdims = true} : (tensor<5x7xf32>) -> tensor<5x1xf32>
+  %e = graph.exp %l : (tensor<5x7xf32>) -> tensor<5x7xf32>
+  %m = graph.mul %e, %s : (tensor<5x7xf32>, tensor<5x1xf32>) -> tensor<5x7xf32>
+  %g = graph.sub %m, %w : (tensor<5x7xf32>, tensor<5x7xf32>) -> tensor<5x7xf32>
+  %p = graph.gather_elements %l, %t {axis = 1 : i64} : (tensor<5x7xf32>, tensor<5x1xi64>) -> tensor<5x1xf32>
+  return %g, %p : tensor<5x7xf32>, tensor<5x1xf32>
+}

@@ -52,8 +52,7 @@ public:
     found_.scores = softmax_.getX();
     found_.weights = softmax_.getResult();
     auto type = cast<RankedTensorType>(found_.weights.getType());
-    if (!isStack(found_.weights) || softmax_.getAxis() != uint64_t(type.getRank() - 1) ||
-        type.isDynamicDim(type.getRank() - 1))
+    if (!isStack(found_.weights) || softmax_.getAxis() != uint64_t(type.getRank() - 1))
       return std::nullopt;
     for (Operation &op : body_.without_terminator())
       if (!take(&op))
@@ -61,19 +60,21 @@ public:
     auto results = body_.getTerminator()->getNumOperands();
     bool isWhole = !found_.made.empty() && !found_.overRows.empty() &&
                    found_.ofRows.size() + found_.overRows.size() == results;
-    return isWhole && readsScoresBySoftmax() ? std::optional(std::move(found_)) : std::nullopt;
+    return isWhole && findReaders() ? std::optional(std::move(found_)) : std::nullopt;
   }
 
 private:
-  /// Alone: the first product is gone when the softmax's rows are there.
-  bool readsScoresBySoftmax() const {
+  /// Whether the first product is that of the scores, and what reads them.
+  bool findReaders() {
     auto scores = scoresBehind(softmax_);
+    if (!scores || scores->product != found_.made.front().root)
+      return false;
     auto isScore = [&](Operation *op) {
       return op == softmax_ || scores->elementwise.contains(op);
     };
     auto isHeld = [&](Operation *op) { return llvm::all_of(op->getUsers(), isScore); };
-    return scores && scores->product == found_.made.front().root && isHeld(scores->product) &&
-           llvm::all_of(scores->elementwise, isHeld);
+    found_.readsScores = !isHeld(scores->product) || !llvm::all_of(scores->elementwise, isHeld);
+    return true;
   }
 
   std::optional<RowShape> shapeOf(Value value) const {
@@ -148,27 +149,29 @@ struct Product {
 /// How many rows are in a block, and what the thread's memory holds.
 struct Layout {
   Layout(IndexMath &math, const AttentionGradient &gradient, const Machine &machine,
-         const Point &asked, const SizeValues &sizes)
-      : columns(cast<RankedTensorType>(gradient.weights.getType()).getShape().back()) {
+         const Point &asked, const SizeValues &sizes) {
     for (const auto *products : {&gradient.ofRows, &gradient.overRows})
       for (const Contraction &product : *products)
         if (!llvm::is_contained(kept, rowsOf(product)))
           kept.push_back(rowsOf(product));
-    buffers = int64_t(std::max(kept.size(), gradient.made.size()));
-    stride = int64_t(llvm::alignTo(columns, kRowPadding)) + kRowPadding;
+    buffers = int64_t(std::max(kept.size(), gradient.made.size() + gradient.readsScores));
     SmallVector<Value> dims = dimValues(math, sizes, gradient.weights.getType());
+    columns = dims.back();
+    Value padding = math.constant(kRowPadding);
+    stride = math.add(math.mul(math.ceilDiv(columns, padding), padding), padding);
     rows = Blocking::ofRows(math, dims[dims.size() - 2], kTileRows);
-    keys = Blocking::ofRows(math, dims.back(), kTileRows);
-    int64_t bytesOfTile = buffers * kTileRows * stride * kFloat;
-    int64_t fitting = machine.l2Bytes / kPartOfCache / bytesOfTile;
-    tilesOfBlock = asked[choice::blockTiles].value_or(std::clamp<int64_t>(fitting, 1, kMostTiles));
+    keys = Blocking::ofRows(math, columns, kTileRows);
+    Value fitting = math.div(math.constant(machine.l2Bytes / kPartOfCache),
+                             math.mul(stride, buffers * kTileRows * kFloat));
+    tilesOfBlock = math.max(math.min(fitting, math.constant(kMostTiles)), math.constant(1));
+    if (auto wanted = asked[choice::blockTiles])
+      tilesOfBlock = math.constant(*wanted);
+    bytesOfBuffer = math.mul(math.mul(tilesOfBlock, stride), kTileRows * kFloat);
   }
 
-  int64_t rowsOfBlock() const { return tilesOfBlock * kTileRows; }
-  int64_t bytesOfBuffer() const { return rowsOfBlock() * stride * kFloat; }
-
   static constexpr int64_t kFloat = 4;
-  int64_t columns, stride, buffers, tilesOfBlock;
+  int64_t buffers;
+  Value columns, stride, tilesOfBlock, bytesOfBuffer;
   SmallVector<Value> kept; // rows that are multiplied, a buffer each
   Blocking rows, keys;     // of a matrix of scores: its rows, and its columns as rows
 };
@@ -178,7 +181,7 @@ public:
   Emitter(ElementEmitter &emitter, graph::KernelOp kernel, const AttentionGradient &gradient,
           const Machine &machine, const Point &asked, const Layout &layout, ValueRange results)
       : emitter_(emitter), math_(emitter.math), gradient_(gradient), layout_(layout),
-        sweep_(emitter, math_.constant(layout.columns), machine.lanes(Layout::kFloat), asked) {
+        sweep_(emitter, layout.columns, machine.lanes(Layout::kFloat), asked) {
     auto add = [&](auto &to, const Contraction &product, TileEmitter::Finish finish) {
       to.push_back(
           std::make_unique<Product>(emitter, kernel, product, machine, asked, std::move(finish)));
@@ -203,7 +206,7 @@ public:
 
   /// The memory that one matrix of the stack takes.
   Value scratchBytes() {
-    Value bytes = math_.constant(layout_.buffers * layout_.bytesOfBuffer());
+    Value bytes = math_.mul(layout_.bytesOfBuffer, layout_.buffers);
     for (auto &product : overRows_)
       bytes = math_.add(bytes, bytesOfSums(*product));
     return bytes;
@@ -212,11 +215,11 @@ public:
   void emit(Value batch, Value scratch) {
     batch_ = batch;
     for (int64_t number = 0; number < layout_.buffers; ++number)
-      buffers_.push_back(moved(scratch, math_.constant(number * layout_.bytesOfBuffer())));
-    sums_ = moved(scratch, math_.constant(layout_.buffers * layout_.bytesOfBuffer()));
+      buffers_.push_back(moved(scratch, math_.mul(layout_.bytesOfBuffer, number)));
+    sums_ = moved(scratch, math_.mul(layout_.bytesOfBuffer, layout_.buffers));
     // Of no rows there is one block, too: what is summed over them is zero.
     Value end = math_.max(layout_.rows.tiles, math_.constant(1));
-    emitFor(math_, math_.constant(0), end, math_.constant(layout_.tilesOfBlock),
+    emitFor(math_, math_.constant(0), end, layout_.tilesOfBlock,
             [&](Value tile) { emitBlock(tile); });
     buffers_.clear();
   }
@@ -231,8 +234,8 @@ private:
   }
 
   Value bytesOfSums(Product &product) {
-    int64_t line = layout_.columns * product.contraction.width;
-    return math_.mul(product.extents.panels, line * Layout::kFloat);
+    Value line = math_.mul(layout_.columns, product.contraction.width * Layout::kFloat);
+    return math_.mul(product.extents.panels, line);
   }
 
   void emitBlock(Value tile) {
@@ -244,7 +247,7 @@ private:
       passPanels(*product, layout_.rows, firstTile_, lastTile_, first_);
     emitFor(math_, first_, last_, math_.constant(1), [&](Value row) { finishRow(row); });
     for (auto &product : ofRows_) {
-      product->source.hold(bufferOf(*product), layout_.stride, 1);
+      product->source.hold(bufferOf(*product), layout_.stride, math_.constant(1));
       passPanels(*product, layout_.rows, firstTile_, lastTile_, first_);
     }
     Value sums = sums_;
@@ -263,7 +266,7 @@ private:
   void passPanels(Product &product, const Blocking &blocking, Value firstTile, Value lastTile,
                   Value firstRow) {
     Value one = math_.constant(1), count = math_.sub(lastTile, firstTile);
-    Value most = constantIndex(count) ? count : math_.constant(layout_.tilesOfBlock);
+    Value most = constantIndex(count) ? count : layout_.tilesOfBlock;
     emitFor(math_, math_.constant(0), product.extents.panels, one, [&](Value panel) {
       emitFor(math_, firstTile, lastTile, one, [&](Value tile) {
         product.tiles.beginPrefetch(math_.sub(tile, firstTile), count, most);
@@ -281,7 +284,7 @@ private:
     Value zero = math_.constant(0);
     Value before = math_.sub(zero, math_.mul(first_, layout_.stride));
     Value rows = elementPointer(math_, f32(), bufferOf(product), before);
-    product.source.hold(rows, 1, layout_.stride);
+    product.source.hold(rows, math_.constant(1), layout_.stride);
     product.tiles.beginPart({.begin = first_,
                              .end = last_,
                              .isFirst = math_.less(firstTile_, math_.constant(1)),
@@ -289,15 +292,20 @@ private:
                              .sums = sums,
                              .firstPanel = zero,
                              .lastPanel = product.extents.panels,
-                             .rows = math_.constant(layout_.columns)});
+                             .rows = layout_.columns});
     passPanels(product, layout_.keys, zero, layout_.keys.tiles, zero);
   }
 
   /// A vector of a product that rows are made of: the softmax's operand, or the product itself.
   void keep(size_t number, const Position &at, Value slot) {
-    Value value = number == 0 ? gradient_.scores : gradient_.made[number].root->getResult(0);
-    emitter_.store(row(number, slot), f32(), at.indices.back(), emitter_.element(value, at),
-                   at.mask);
+    Value product = gradient_.made[number].root->getResult(0);
+    auto store = [&](size_t buffer, Value value) {
+      emitter_.store(row(buffer, slot), f32(), at.indices.back(), emitter_.element(value, at),
+                     at.mask);
+    };
+    store(number, number == 0 ? gradient_.scores : product);
+    if (number == 0 && gradient_.readsScores)
+      store(gradient_.made.size(), product);
   }
 
   void finishRow(Value number) {
@@ -338,12 +346,16 @@ private:
       Value power = emitter_.load(scores, f32(), at.indices.back(), at.lanes, at.mask);
       return code.mul(power, emitter_.splat(scale, at.lanes));
     });
-    for (size_t number = 1; number < gradient_.made.size(); ++number) {
-      Value kept = row(number, slot);
+    auto define = [&](size_t number, size_t buffer) {
+      Value kept = row(buffer, slot);
       emitter_.define(gradient_.made[number].root->getResult(0), [this, kept](const Position &at) {
         return emitter_.load(kept, f32(), at.indices.back(), at.lanes, at.mask);
       });
-    }
+    };
+    for (size_t number = 1; number < gradient_.made.size(); ++number)
+      define(number, number);
+    if (gradient_.readsScores)
+      define(0, gradient_.made.size());
   }
 
   static Position position(ArrayRef<Value> outer, const RowSweep::Columns &columns) {

@@ -7,9 +7,11 @@
 //
 // The scores are made again on the way back (Dao, "FlashAttention-2", 2023, section 3.1). Rows stay
 // whole as they do on the way there (AttentionRows.h), so that not even a softmax's sums are kept
-// in between. A work item is one matrix of the stack, one head: its queries pass a block at a time,
-// the block's rows lie in the thread's own memory, and behind them the sums over blocks, in as many
-// bytes as dk and dv have. What is element-wise between the products is any code.
+// in between. Where more than the softmax reads scores (the derivative of a soft cap does), the
+// product's rows are kept beside what becomes of them. A work item is one matrix of the stack, one
+// head: its queries pass a block at a time, the block's rows lie in the thread's own memory, and
+// behind them the sums over blocks, in as many bytes as dk and dv have. What is element-wise
+// between the products is any code.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -19,6 +21,7 @@ namespace tensmith::kernel {
 
 struct AttentionGradient {
   mlir::Value scores, weights; // the softmax's operand and result
+  bool readsScores = false;    // whether anything else is computed from the product of scores
   /// Products that the rows are made of; of the first the scores are.
   llvm::SmallVector<Contraction> made;
   llvm::SmallVector<graph::ReduceSumOp> sums; // over a row, in order

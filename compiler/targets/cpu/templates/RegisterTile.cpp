@@ -428,7 +428,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   if (part_.sums) {
     // Counted from where the part begins: LLVM then makes one address for the steps of an
     // iteration.
-    Value skipped = math_.mul(part_.begin, source_.distance());
+    Value skipped = source_.along(part_.begin);
     for (Value &row : rows)
       row = elementPointer(math_, getElementTypeOrSelf(contraction_.left.getType()), row, skipped);
     first = math_.add(first, math_.mul(part_.begin, contraction_.width));
@@ -469,7 +469,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
         SmallVector<Value> results(carried);
         SmallVector<SmallVector<Value>> blocks(2);
         bool loadsTwo =
-            rowsAtOnce() > 1 && chains == 1 && source_.distance() == 1 && steps % 2 == 0;
+            rowsAtOnce() > 1 && chains == 1 && source_.liesSideBySide() && steps % 2 == 0;
         llvm::SaveAndRestore restored(panel);
         for (int64_t number = 0; number < steps; ++number) {
           auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
@@ -497,19 +497,21 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   // Where k is, and what the steps of an iteration are apart, are added one after the other: the
   // latter is then part of an instruction.
-  auto at = [&](Type element, Value base, int64_t stride) {
-    Value here = elementPointer(math_, element, base, math_.mul(k, stride));
-    return ahead ? elementPointer(math_, element, here, math_.constant(ahead * stride)) : here;
+  auto at = [&](Type element, Value base, llvm::function_ref<Value(Value)> along) {
+    Value here = elementPointer(math_, element, base, along(k));
+    return ahead ? elementPointer(math_, element, here, along(math_.constant(ahead))) : here;
   };
+  auto alongPanel = [&](Value steps) { return math_.mul(steps, contraction_.width); };
+  auto alongRow = [&](Value steps) { return source_.along(steps); };
   prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kTileRows);
-  Value line = at(right, panel, contraction_.width), zero = math_.constant(0);
+  Value line = at(right, panel, alongPanel), zero = math_.constant(0);
   if (!blocks.empty())
     return emitBlocks(line, blocks, sums, vectors);
   if (rowsAtOnce() > 1)
     return emitBlocks(line, loadBlocks(rowPointers, k, ahead, /*steps=*/1)[0], sums, vectors);
   SmallVector<Value> rows;
   for (Value pointer : rowPointers)
-    rows.push_back(at(left, pointer, source_.distance()));
+    rows.push_back(at(left, pointer, alongRow));
   if (products_)
     return emitProducts(line, rows, sums, vectors);
   SmallVector<Value> b, results;
@@ -547,10 +549,10 @@ SmallVector<SmallVector<Value>> TileEmitter::loadBlocks(ValueRange rows, Value k
   auto type = VectorType::get({steps}, builder.getIntegerType(bits * unsigned(contraction_.step)));
   SmallVector<SmallVector<Value>> blocks{size_t(steps)};
   auto load = [&](size_t row) -> Value {
-    Value place = math_.mul(k, source_.distance());
+    Value place = source_.along(k);
     Value pointer = elementPointer(math_, element, rows[std::min(row, rows.size() - 1)], place);
     if (ahead)
-      pointer = elementPointer(math_, element, pointer, math_.constant(ahead * source_.distance()));
+      pointer = elementPointer(math_, element, pointer, source_.along(math_.constant(ahead)));
     return builder.create<LLVM::LoadOp>(math_.location, type, pointer, bits / 8);
   };
   for (size_t row = 0; row < rows.size(); row += size_t(rowsAtOnce())) {
@@ -599,7 +601,7 @@ void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
 
 bool TileEmitter::takesBursts(ValueRange sums, int64_t chains) const {
   return mayTakeBursts_ && chains == 1 && steps_ % kStepsOfIteration == 0 &&
-         source_.distance() == 1 && int64_t(sums.size()) * 2 <= vectorRegisters_;
+         source_.liesSideBySide() && int64_t(sums.size()) * 2 <= vectorRegisters_;
 }
 
 SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, ValueRange rowPointers,

@@ -78,7 +78,7 @@ public:
 
   /// Rows are read from memory of the thread's own, where the kernel has put them: of a tile's slot
   /// from `first` + slot * `apart` on, with elements `distance` apart; all in elements.
-  void hold(mlir::Value first, int64_t apart, int64_t distance) {
+  void hold(mlir::Value first, mlir::Value apart, mlir::Value distance) {
     held_ = {first, apart, distance};
   }
 
@@ -111,9 +111,15 @@ public:
   /// Copies so many elements, a known number, from memory to memory.
   void copyPiece(mlir::Value to, mlir::Value from, int64_t count);
 
-  /// From an element of a row to the next, in the tile begun; of steps of several, a part of that
-  /// from one step to the next.
-  int64_t distance() const { return turns() ? rows_.size() : held_.distance; }
+  /// So many elements of a row from its first, in the tile begun; of steps of several, parts of
+  /// those from one step to the next. And whether elements lie side by side.
+  mlir::Value along(mlir::Value elements) {
+    return held_.distance ? math_.mul(elements, held_.distance)
+                          : math_.mul(elements, turns() ? int64_t(rows_.size()) : 1);
+  }
+  bool liesSideBySide() const {
+    return held_.distance ? constantIndex(held_.distance) == 1 : !turns() || rows_.size() == 1;
+  }
 
   /// Products of a step of the sum.
   int64_t step() const { return contraction_.step; }
@@ -161,8 +167,7 @@ private:
   mlir::Value depth_, products_, total_; // total: products, rounded up to whole steps
   RowPlace place_;
   struct {
-    mlir::Value first;
-    int64_t apart = 0, distance = 1;
+    mlir::Value first, apart, distance; // null where rows are not held
   } held_;
   mlir::Value scratch_, ahead_, batch_;
   llvm::SmallVector<mlir::Value> rows_, bases_;

@@ -1,0 +1,162 @@
+"""Attention's way back in all its forms: gradients against double precision written out, and memory that grows with the length alone."""
+
+import dataclasses
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+tensmith = pytest.importorskip("tensmith")
+
+INFINITY = numpy.inf
+
+
+@dataclasses.dataclass
+class Form:
+    batch: int = 2
+    heads: int = 4
+    shared: int = 4  # heads of keys and values
+    queries: int = 37
+    keys: int = 37
+    size: int = 8
+    mask: str = ""  # "", "float" or "bool"
+    mask_shape: str = "qk"  # of b, h, q, k; what is missing is 1 or left out
+    causal: bool = False
+    windows: tuple = (-1, -1)
+    softcap: float = 0.0
+    scale: float | None = None
+    open: tuple = ()  # of "b", "q", "k": sizes that the run tells
+
+    def sizes(self):
+        return {"b": self.batch, "h": self.heads, "q": self.queries, "k": self.keys}
+
+    def dims(self):
+        named = {"b": self.batch, "q": self.queries, "k": self.keys} | {name: name for name in self.open}
+        dims = {"q": [named["b"], self.heads, named["q"], self.size], "k": [named["b"], self.shared, named["k"], self.size],
+                "v": [named["b"], self.shared, named["k"], self.size + 3]}  # fmt: skip
+        if self.mask:
+            dims["mask"] = [named.get(letter, self.heads) for letter in self.mask_shape] if self.mask_shape == "qk" else [
+                (named | {"h": self.heads})[letter] if letter in self.mask_shape else 1 for letter in "bhqk"]  # fmt: skip
+        return dims
+
+    def model(self):
+        """loss = sum(weights * attention(q, k, v))"""
+        dims = self.dims()
+        inputs = [helper.make_tensor_value_info(name, TensorProto.BOOL if name == "mask" and self.mask == "bool" else TensorProto.FLOAT, shape)
+                  for name, shape in dims.items()]  # fmt: skip
+        inputs.append(helper.make_tensor_value_info("weights", TensorProto.FLOAT, [*dims["q"][:3], dims["v"][3]]))
+        attributes = {"is_causal": int(self.causal), "softcap": self.softcap} | ({} if self.scale is None else {"scale": self.scale})
+        if self.windows != (-1, -1):
+            attributes |= {"left_window_size": self.windows[0], "right_window_size": self.windows[1]}
+        nodes = [helper.make_node("Attention", ["q", "k", "v", *(["mask"] if self.mask else [])], ["y"], **attributes),
+                 helper.make_node("Mul", ["y", "weights"], ["p"]), helper.make_node("ReduceSum", ["p"], ["loss"], keepdims=0)]  # fmt: skip
+        graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])])
+        opset = 27 if "left_window_size" in attributes else 23
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10).SerializeToString()
+
+    def gradient(self, **settings):
+        return tensmith.grad(self.model(), ["q", "k", "v"], "loss", **settings)
+
+    def feed(self, random):
+        sizes = self.sizes()
+        given = {name: random.standard_normal([sizes.get(size, size) for size in shape]).astype("float32") for name, shape in self.dims().items()}
+        if self.mask == "bool":
+            given["mask"] = given["mask"] > -0.5
+        elif self.mask:
+            given["mask"][given["mask"] > 1] = -INFINITY
+            given["mask"][..., 0] = 0  # of a row that sees nothing there is no softmax
+        given["weights"] = random.standard_normal([*given["q"].shape[:3], given["v"].shape[3]]).astype("float32")
+        return given
+
+    def expected(self, given):
+        """Loss and gradients in double precision."""
+        q, k, v, weights = (given[name].astype("float64") for name in ["q", "k", "v", "weights"])
+        groups = self.heads // self.shared
+        k, v = (numpy.repeat(x, groups, axis=1) for x in (k, v))
+        scale = 1 / self.size**0.5 if self.scale is None else self.scale
+        scores = q @ k.swapaxes(2, 3) * scale
+        slope = 1.0
+        if self.softcap:
+            slope = 1 - numpy.tanh(scores / self.softcap) ** 2
+            scores = self.softcap * numpy.tanh(scores / self.softcap)
+        if self.mask:
+            scores = scores + (numpy.where(given["mask"], 0, -INFINITY) if self.mask == "bool" else given["mask"])
+        row, column = numpy.arange(self.queries)[:, None], numpy.arange(self.keys)
+        hidden = (column > row) & self.causal
+        before, after = self.windows
+        hidden = hidden | ((row - column > before) & (before >= 0)) | ((column - row > after) & (after >= 0))
+        scores = numpy.where(hidden, -INFINITY, scores)
+        largest = scores.max(-1, keepdims=True)
+        powers = numpy.exp(scores - numpy.where(numpy.isfinite(largest), largest, 0))
+        p = powers / numpy.maximum(powers.sum(-1, keepdims=True), 1e-300)
+        dp = weights @ v.swapaxes(2, 3)
+        ds = p * (dp - (dp * p).sum(-1, keepdims=True)) * slope * scale
+        fold = lambda x: x.reshape(self.batch, self.shared, groups, *x.shape[2:]).sum(2)  # noqa: E731
+        return [(p @ v * weights).sum(), ds @ k, fold(ds.swapaxes(2, 3) @ q), fold(p.swapaxes(2, 3) @ weights)]
+
+
+FORMS = {
+    "plain": {},
+    "causal": {"causal": True},
+    "scale": {"scale": 0.3},
+    "float mask": {"mask": "float"},
+    "float mask of each head": {"mask": "float", "mask_shape": "bhqk"},
+    "bool mask": {"mask": "bool"},
+    "bool mask of keys": {"mask": "bool", "mask_shape": "bk"},
+    "soft cap": {"softcap": 2.0},
+    "soft cap, causal": {"softcap": 1.5, "causal": True},
+    "window": {"windows": (5, 3)},
+    "grouped": {"shared": 2},
+    "one shared": {"shared": 1, "causal": True},
+    "grouped, float mask": {"shared": 2, "mask": "float"},
+    "grouped, mask of heads": {"shared": 2, "mask": "float", "mask_shape": "hqk"},
+    "grouped, mask of keys": {"shared": 2, "mask": "bool", "mask_shape": "bk"},
+    "grouped, window, cap": {"shared": 2, "windows": (4, 9), "softcap": 3.0},
+    "cross": {"queries": 19, "keys": 66},
+    "cross, grouped, cap": {"queries": 66, "keys": 19, "shared": 2, "softcap": 2.0},
+}
+
+
+def is_one_kernel(compiled):
+    return any(kernel["schedule"] == "attention's gradient" for kernel in compiled.describe()["kernels"])
+
+
+# Breaks when a form is differentiated wrongly, by the kernel or where scores are in memory, or rows of one head are another's.
+@pytest.mark.parametrize("name", FORMS)
+def test_gradients(name):
+    form = Form(**FORMS[name])
+    given = form.feed(numpy.random.default_rng(len(name)))
+    wanted = form.expected(given)
+    for compiled in (form.gradient(), form.gradient(fuse=False)):
+        for ours, theirs in zip(compiled(**given), wanted, strict=True):
+            numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
+
+
+# Breaks when lengths that the run tells are taken for others, or make a form keep its scores.
+@pytest.mark.parametrize("name, open", [("plain", "k"), ("plain", "q"), ("causal", "bqk"), ("float mask", "k"), ("soft cap", "bqk"), ("grouped", "q"),
+                                        ("cross, grouped, cap", "k"), ("cross, grouped, cap", "bqk")])  # fmt: skip
+def test_open_lengths(name, open):
+    form = Form(**FORMS[name] | {"open": tuple(open)})
+    if len(open) == 1 and form.causal:
+        form = dataclasses.replace(form, queries=form.queries + 1)
+    compiled = form.gradient()
+    assert is_one_kernel(compiled)
+    random = numpy.random.default_rng(3)
+    for sizes in [(1, 1, 1), (2, 16, 16), (3, 50, 97), (2, 130, 33)]:
+        drawn = dict(zip("bqk", sizes))
+        fits = dataclasses.replace(form, **{field: drawn[letter] for letter, field in [("b", "batch"), ("q", "queries"), ("k", "keys")] if letter in open})
+        given = fits.feed(random)
+        for ours, theirs in zip(compiled(**given), fits.expected(given), strict=True):
+            numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
+
+
+# Breaks when a form keeps scores, or what is added to them: four times the length then takes nine times the memory or more.
+@pytest.mark.parametrize("name", ["causal", "bool mask of keys", "soft cap", "window", "one shared", "grouped, window, cap", "cross, grouped, cap"])
+def test_memory_grows_with_the_length(name):
+    held = []
+    for length in (512, 2048):
+        form = Form(**FORMS[name] | {"batch": 1, "size": 16, "queries": length, "keys": length})
+        described = form.gradient().describe()
+        held.append(described["functions"][0]["arena_bytes"] + described["weights_bytes"])
+    assert held[1] <= 4.5 * held[0], held
