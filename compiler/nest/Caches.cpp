@@ -3,7 +3,8 @@
 // Problem: rows of a tile lie apart in memory, fall into few sets of a cache, or in an order that
 // vectors and instructions can't read.
 // Method: the footprint of the loop's iteration (Footprint.h) becomes a local tensor that has an
-// instance for each iteration, in a layout of its own: its dimensions in any order, of whole tiles.
+// instance for each iteration, in a layout of its own: its dimensions in any order, in blocks if
+// that is said, of whole tiles.
 // A statement copies what is read into it when the iteration begins, or out of it when it ends, and
 // all of the tensor that is touched within the loop is touched there.
 // Invariant: the copy is made when all has been written that is read of it. What a loop accumulates
@@ -108,17 +109,39 @@ private:
     return {};
   }
 
+  /// Takes the order apart: the copy's dimensions, and how they lie in memory if there are blocks.
   std::string orderProblem(size_t rank) {
-    order_ = request_.order;
-    if (order_.empty()) {
+    using Part = LayoutDimension::Part;
+    std::vector<std::vector<LayoutDimension>> parts(rank);
+    bool hasBlocks = false, isWrong = false;
+    for (const LayoutDimension &each : request_.order) {
+      hasBlocks |= each.part != Part::Whole;
+      if ((isWrong |= each.dim >= rank))
+        break;
+      if (each.part != Part::Remainder)
+        order_.push_back(int64_t(each.dim));
+      parts[each.dim].push_back(each);
+    }
+    for (const auto &own : parts) {
+      bool isWhole = own.size() == 1 && own[0].part == Part::Whole;
+      bool isInBlocks = own.size() == 2 && own[0].part == Part::Quotient &&
+                        own[1].part == Part::Remainder && own[0].block == own[1].block;
+      isWrong |= !request_.order.empty() && !isWhole && !isInBlocks;
+    }
+    if (isWrong)
+      return "the order must name each of the " + std::to_string(rank) + " dimensions of '" +
+             request_.tensor + "' once, from 0 on: whole, as 1, or its blocks and further inside " +
+             "what is in them, as 1/4 and 1%4";
+    if (request_.order.empty()) {
       order_.resize(rank);
       std::iota(order_.begin(), order_.end(), 0);
     }
-    std::vector<int64_t> sorted = order_;
-    std::sort(sorted.begin(), sorted.end());
-    for (size_t dim = 0; dim < sorted.size(); ++dim)
-      if (sorted.size() != rank || sorted[dim] != int64_t(dim))
-        return "the order must name each of the " + std::to_string(rank) + " dimensions once";
+    if (hasBlocks)
+      for (LayoutDimension each : request_.order) {
+        auto own = std::find(order_.begin(), order_.end(), int64_t(each.dim));
+        each.dim = size_t(own - order_.begin());
+        layout_.push_back(each);
+      }
     return {};
   }
 
@@ -165,6 +188,9 @@ private:
     cache.extents.assign(loops_.size(), Affine(1));
     for (int64_t dim : order_)
       cache.extents.push_back(box_->extents[size_t(dim)]);
+    cache.layout = layout_;
+    for (LayoutDimension &each : cache.layout)
+      each.dim += cache.instances;
     change_.nest.tensors.push_back(std::move(cache));
     return {};
   }
@@ -291,7 +317,8 @@ private:
   NestChange &change_;
   ScheduleState &state_;
   const CacheRequest &request_;
-  std::vector<int64_t> order_;
+  std::vector<int64_t> order_; // of the copy's dimensions
+  std::vector<LayoutDimension> layout_;
   std::vector<std::string> users_;
   std::map<std::string, std::vector<Affine>> at_; // values of the loops, by user
   std::vector<const Node *> loops_;

@@ -5,6 +5,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/nest/ComprehensionValue.h"
 #include "reference/comprehension/Affine.h"
+#include "reference/comprehension/Schedules.h"
 
 #include <set>
 
@@ -324,8 +325,7 @@ Result<SizedNest> nestOf(graph::ComprehensionOp op) {
 }
 
 std::string scheduleOf(graph::ComprehensionOp op) {
-  constexpr llvm::StringLiteral kMark = "# schedule:";
-  if (!op.getText().contains(kMark))
+  if (!op.getText().contains("# schedule:"))
     return {};
   graph::ComprehensionView view = graph::viewOf(op);
   if (!view || !view.single())
@@ -333,20 +333,11 @@ std::string scheduleOf(graph::ComprehensionOp op) {
   std::vector<Message> messages;
   std::vector<Comment> comments;
   comprehension::Module module = comprehension::parse(op.getText().str(), messages, &comments);
-  auto at = [](Place place) { return std::pair(place.line, place.column); };
-  auto begin = at(view.single()->place), end = std::pair(UINT32_MAX, UINT32_MAX);
-  for (const comprehension::Definition &definition : module.definitions) {
-    if (at(definition.end) > begin)
-      end = std::min(end, at(definition.end));
-    for (const comprehension::StatementSyntax &each : definition.statements)
-      if (at(each.place) > begin)
-        end = std::min(end, at(each.place));
-  }
+  tensmith::Place own = view.single()->place;
   std::string result;
-  for (const Comment &each : comments)
-    if (llvm::StringRef text = each.text;
-        at(each.place) > begin && at(each.place) < end && text.consume_front(kMark))
-      result += text.trim().str() + "\n";
+  for (const auto &each : comprehension::schedulesOf(module, comments, messages))
+    if (each.statement.line == own.line && each.statement.column == own.column)
+      result += each.text + "\n";
   return result;
 }
 

@@ -86,7 +86,8 @@ std::string carriedText(const std::vector<Dependence> &dependences, const Node &
                         Unchecked unchecked) {
   if (node.isLoop())
     above.push_back(&node);
-  bool isVector = node.execution == Execution::Vector;
+  bool isTile = node.execution == Execution::Tensorized;
+  bool isVector = node.execution == Execution::Vector || isTile;
   if (node.isLoop() && (isVector || node.execution == Execution::Parallel))
     for (const Dependence &each : dependences) {
       bool isReduced = isVector && each.kind == Dependence::Kind::Accumulation;
@@ -95,7 +96,10 @@ std::string carriedText(const std::vector<Dependence> &dependences, const Node &
         continue;
       isl::map broken = carried(each, above, relations);
       if (!broken.is_empty())
-        return "loop '" + node.name + "' can't be " + (isVector ? "of vectors" : "parallel") +
+        return "loop '" + node.name + "' can't be " +
+               (isTile     ? "of an instruction"
+                : isVector ? "of vectors"
+                           : "parallel") +
                ": it carries " + each.text() + "; " + exampleOf(each, broken, relations);
     }
   for (const Node &child : node.children)

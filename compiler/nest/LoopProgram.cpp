@@ -1,6 +1,8 @@
 // From isl's syntax trees to loops, and substitution in them; see LoopProgram.h.
 #include "compiler/nest/LoopProgram.h"
 
+#include "compiler/nest/Tensorize.h"
+
 #include <isl/ast.h>
 #include <isl/ast_build.h>
 #include <isl/schedule.h>
@@ -47,10 +49,7 @@ public:
       std::istringstream words(isl_id_get_name(id.get()));
       std::string name, word;
       words >> name >> word;
-      Execution own = word == "parallel"   ? Execution::Parallel
-                      : word == "vector"   ? Execution::Vector
-                      : word == "unrolled" ? Execution::Unrolled
-                                           : Execution::Serial;
+      Execution own = executionOf(word);
       isl::ast_node marked = isl::manage(isl_ast_node_mark_get_node(node.get()));
       bool isGone = own == Execution::Parallel && !beginsWithLoop(marked);
       return isGone ? singleIteration(marked, name) : step(marked, name, own);
@@ -247,7 +246,7 @@ private:
     if (result.step < 1)
       problem = "isl gave a loop without a step";
     loops_[name] = Affine(result.variable);
-    if (execution == Execution::Vector)
+    if (execution == Execution::Vector || execution == Execution::Tensorized)
       setLanes(result);
     result.body.push_back(step(body, "", Execution::Serial));
     return result;
@@ -286,26 +285,37 @@ private:
 
 } // namespace
 
+std::string makeLoops(LoopProgram &into, const Node &tree, const Relations &relations) {
+  isl::schedule schedule = toIsl(tree, relations);
+  isl_ast_build *build = isl_ast_build_from_context(isl_set_copy(relations.parameters().get()));
+  isl_ast_node *node = isl_ast_build_node_from_schedule(build, schedule.copy());
+  isl_ast_build_free(build);
+  isl::ast_node root = isl::manage(node);
+  std::map<std::string, Extent> vectors;
+  tree.visit([&](const Node &each) {
+    if (each.execution == Execution::Vector || each.execution == Execution::Tensorized)
+      vectors[each.name] = extentOf(each, relations);
+  });
+  AstReader reader(into, std::move(vectors));
+  into.root = reader.step(root, "", Execution::Serial);
+  return reader.problem;
+}
+
+void finishLoops(LoopProgram &program) {
+  unrollLoops(program);
+  uniteLanes(program);
+  tellWholeTiles(program);
+}
+
 Result<LoopProgram> generateLoops(ScheduleState &state) {
   LoopProgram result;
   Status status = guarded(state, "nest '" + state.nest.name + "'", [&]() -> Status {
-    isl::schedule schedule = toIsl(state.tree, *state.relations);
-    isl_ast_build *build =
-        isl_ast_build_from_context(isl_set_copy(state.relations->parameters().get()));
-    isl_ast_node *node = isl_ast_build_node_from_schedule(build, schedule.copy());
-    isl_ast_build_free(build);
-    isl::ast_node root = isl::manage(node);
-    std::map<std::string, Extent> vectors;
-    state.tree.visit([&](const Node &node) {
-      if (node.execution == Execution::Vector)
-        vectors[node.name] = extentOf(node, *state.relations);
-    });
-    AstReader reader(result, std::move(vectors));
-    result.root = reader.step(root, "", Execution::Serial);
-    return reader.problem.empty() ? Status() : Status(StatusCode::Internal, reader.problem);
+    std::string problem = makeLoops(result, state.tree, *state.relations);
+    return problem.empty() ? Status() : Status(StatusCode::Internal, problem);
   });
   if (!status.ok())
     return status;
+  finishLoops(result);
   return result;
 }
 
@@ -418,8 +428,7 @@ static std::optional<std::pair<int64_t, int64_t>> knownBounds(const Step &loop) 
   return std::pair(*lower, *upper);
 }
 
-/// Loops within get variables of their own in each copy.
-static void rename(LoopProgram &program, Step &step) {
+void renameLoops(LoopProgram &program, Step &step) {
   if (step.kind == Step::Kind::For) {
     std::string old = step.variable;
     step.variable = program.fresh();
@@ -430,11 +439,13 @@ static void rename(LoopProgram &program, Step &step) {
   }
   for (std::vector<Step> *list : {&step.body, &step.otherwise})
     for (Step &each : *list)
-      rename(program, each);
+      renameLoops(program, each);
 }
 
 static int64_t pointsIn(const Step &step) {
   int64_t result = step.kind == Step::Kind::Point;
+  if (step.kind == Step::Kind::For && step.execution == Execution::Tensorized)
+    return 1;
   for (const std::vector<Step> *list : {&step.body, &step.otherwise})
     for (const Step &each : *list)
       result += pointsIn(each);
@@ -472,7 +483,7 @@ static void unrollLoops(LoopProgram &program, Step &step) {
       one.kind = Step::Kind::Block;
     one.body = step.body;
     for (Step &each : one.body) {
-      rename(program, each);
+      renameLoops(program, each);
       substitute(program, each, step.variable, value);
     }
     block.body.push_back(std::move(one));
@@ -592,7 +603,7 @@ static std::string bound(const std::vector<Affine> &all, const std::string &extr
 
 static void textOf(const Step &step, size_t depth, std::string &into) {
   std::string indent(2 * depth, ' ');
-  static const char *const kWords[] = {"", "parallel ", "vector ", "unrolled "};
+  static const char *const kWords[] = {"", "parallel ", "vector ", "unrolled ", "tensorized "};
   size_t within = depth + (step.kind == Step::Kind::Block ? 0 : 1);
   if (step.kind == Step::Kind::For)
     into +=
@@ -606,6 +617,9 @@ static void textOf(const Step &step, size_t depth, std::string &into) {
     into += indent + "if " + text(step.condition) + "\n";
   if (step.kind == Step::Kind::Point)
     into += indent + step.statement + listed(step.arguments) + "\n";
+  if (step.kind == Step::Kind::Tile)
+    into +=
+        indent + step.tile->intrinsic->name + " " + step.statement + listed(step.arguments) + "\n";
   for (const Step &each : step.body)
     textOf(each, within, into);
   if (!step.otherwise.empty())

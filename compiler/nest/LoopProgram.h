@@ -59,7 +59,7 @@ struct Accumulator {
 };
 
 struct Step {
-  enum class Kind : uint8_t { Block, For, If, Point };
+  enum class Kind : uint8_t { Block, For, If, Point, Tile };
 
   Kind kind = Kind::Block;
   std::vector<Step> body = {}; // of If: what is done where the condition holds
@@ -71,13 +71,14 @@ struct Step {
   Execution execution = Execution::Serial;
   std::vector<Affine> lower = {}, upper = {};
   int64_t step = 1;
-  Lanes lanes = {}; // of vector loops
+  Lanes lanes = {}; // of vector loops, and of those of instructions' tiles
   std::vector<Accumulator> accumulators = {};
 
   Condition condition = {Condition::Kind::And}; // If
 
-  std::string statement = {}; // Point
+  std::string statement = {}; // Point; of a Tile, over the variables of its loops as well
   std::vector<Affine> arguments = {};
+  std::shared_ptr<const struct Tile> tile = {}; // Tensorize.h
 };
 
 struct LoopProgram {
@@ -88,7 +89,12 @@ struct LoopProgram {
   std::string fresh() { return "v" + std::to_string(variables++); }
 };
 
-/// Loops of the schedule's tree. ResourceExhausted where isl's limit was reached.
+/// Loops of the tree, in `into`; returns what has no form. May throw isl::exception.
+std::string makeLoops(LoopProgram &into, const Node &tree, const Relations &relations);
+/// What is done with them before instructions and registers: unrolled, lanes united, whole tiles
+/// apart.
+void finishLoops(LoopProgram &program);
+/// Both, of a schedule. ResourceExhausted where isl's limit was reached.
 Result<LoopProgram> generateLoops(ScheduleState &state);
 
 /// The value with the variable replaced, within definitions too.
@@ -97,6 +103,9 @@ Affine substituted(LoopProgram &program, const Affine &value, const std::string 
 void substitute(LoopProgram &program, Step &step, const std::string &variable, const Affine &by);
 /// Whether the value depends on the variable.
 bool involves(const LoopProgram &program, const Affine &value, const std::string &variable);
+
+/// Gives the step's loops variables of their own: for a copy of it.
+void renameLoops(LoopProgram &program, Step &step);
 
 /// Unrolled loops of known bounds become what they do, one after the other.
 void unrollLoops(LoopProgram &program);

@@ -414,7 +414,7 @@ static const char *const kOperationNames[] = {
 
 static std::string list(const std::vector<Expr> &all, const char *open, const char *close);
 
-static std::string text(const Expression &e) {
+std::string text(const Expression &e) {
   if (e.operation == Operation::Constant) {
     std::string number = std::to_string(e.number);
     return info(e.type).kind == TypeClass::Float ? number : std::to_string(e.integer);

@@ -79,8 +79,19 @@ struct Parameter {
   int64_t most = int64_t(1) << 31;
 };
 
+/// A dimension in memory, or what the quotients or the remainders of its indices by a block count.
+struct LayoutDimension {
+  enum class Part : uint8_t { Whole, Quotient, Remainder };
+
+  size_t dim = 0;
+  Part part = Part::Whole;
+  int64_t block = 1;
+
+  bool operator==(const LayoutDimension &) const = default;
+};
+
 /// Dense and row-major. A local tensor is memory of the kernel: all that is read of it is written
-/// before.
+/// before, and it may lie in another way (`layout`).
 ///
 /// Of a local tensor the first `instances` dimensions number instances: each has its own elements,
 /// and all share one memory, since one is alive at a time (Instances.h). Their extents count for
@@ -93,6 +104,9 @@ struct Tensor {
   std::vector<Affine> extents; // over parameters; none: a scalar of one element
   Role role = Role::Input;
   size_t instances = 0;
+  /// How it lies in memory, from outside in: each dimension that isn't of instances as a whole, or
+  /// its quotients and, further inside, its remainders by one block. Empty: row-major.
+  std::vector<LayoutDimension> layout = {};
 };
 
 enum class Operation : uint8_t {
@@ -227,6 +241,7 @@ Status verify(const Nest &nest);
 void forEachLoad(const Statement &statement,
                  const std::function<void(const Expression &load, size_t rank)> &visit);
 
+std::string text(const Expression &expression);
 /// For people: one statement a line.
 std::string text(const Nest &nest);
 

@@ -2,6 +2,7 @@
 #include "compiler/nest/NestChange.h"
 
 #include "compiler/nest/Instances.h"
+#include "compiler/nest/Tensorize.h"
 
 #include <isl/aff.h>
 #include <isl/constraint.h>
@@ -281,6 +282,8 @@ std::string NestChange::commit() {
   std::string problem = violation(dependences, tree, *relations, state_.unchecked);
   if (problem.empty())
     problem = interleavedInstances(nest, tree, *relations);
+  if (problem.empty())
+    problem = refusedTiles(nest, tree, *relations, state_.intrinsics).words;
   if (!problem.empty())
     return problem;
   state_.dependences = std::move(dependences);

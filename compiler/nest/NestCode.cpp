@@ -2,6 +2,8 @@
 #include "compiler/nest/NestCode.h"
 
 #include "compiler/kernel/KernelFrame.h"
+#include "compiler/nest/Layout.h"
+#include "compiler/nest/Tensorize.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -40,6 +42,8 @@ void NestCode::emit(const Step &step) {
     return emitLoop(step);
   case Step::Kind::Point:
     return emitPoint(step);
+  case Step::Kind::Tile:
+    return emitTile(step);
   }
 }
 
@@ -116,8 +120,8 @@ Value NestCode::upperBound(const Step &loop) { return math_.add(extremum(loop.up
 Value NestCode::size(const Tensor &tensor) {
   // An extent is affine in the sizes, and negative where nothing is touched.
   Value result = math_.constant(1), none = math_.constant(0);
-  for (size_t dim = tensor.instances; dim < tensor.extents.size(); ++dim) {
-    Value extent = value(tensor.extents[dim]);
+  for (const LayoutDimension &entry : layoutOf(tensor)) {
+    Value extent = extentOf(tensor, entry);
     result =
         math_.mul(result, math_.builder.createOrFold<arith::MaxSIOp>(math_.location, extent, none));
   }
@@ -127,6 +131,8 @@ Value NestCode::size(const Tensor &tensor) {
 Value NestCode::work(const Step &step) {
   if (step.kind == Step::Kind::Point)
     return math_.constant(1);
+  if (step.kind == Step::Kind::Tile)
+    return math_.constant(step.tile->points());
   Value result = math_.constant(0); // of the two sides of a branch one is done
   for (const Step &each : step.body)
     result = math_.add(result, work(each));

@@ -48,6 +48,11 @@ private:
   void emitCarried(const Step &loop, mlir::Value lower, mlir::Value upper);
   void emitVector(const Step &loop);
   void emitPoint(const Step &step);
+  void emitTile(const Step &tile);
+  /// All elements of an instruction's operand, in its order; bits of floats of 16.
+  mlir::Value tileOperand(const Step &tile, size_t input);
+  /// Elements side by side in memory, from where the variables say on.
+  mlir::Value loadBits(const Expression &load, const Step &tile, int64_t count);
   /// Runs the code where the condition holds; registers come out of both.
   void emitBranch(mlir::Value condition, llvm::function_ref<void()> then,
                   llvm::function_ref<void()> otherwise);
@@ -87,6 +92,7 @@ private:
   mlir::Value combineWithValue(const Statement &statement, mlir::Value old, Point &point);
   mlir::Value reduceLanes(Reduction reduction, DataType type, mlir::Value vector);
   mlir::Value identity(Reduction reduction, DataType type, int64_t lanes);
+  mlir::Value extentOf(const Tensor &tensor, const LayoutDimension &entry);
   mlir::Value offset(const Tensor &tensor, const std::vector<Affine> &indices);
   mlir::Value offsetOf(const Tensor &tensor, mlir::ValueRange indices);
   /// Of each lane, where it is a vector.

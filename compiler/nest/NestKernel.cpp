@@ -6,6 +6,7 @@
 #include "compiler/kernel/Redundancy.h"
 #include "compiler/nest/Instances.h"
 #include "compiler/nest/NestCode.h"
+#include "compiler/nest/Tensorize.h"
 #include "runtime/KernelAbi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -306,9 +307,10 @@ private:
 Result<LoopProgram> finishedLoops(Schedule &schedule, CodeLimits limits) {
   Result<LoopProgram> program = generateLoops(schedule.state());
   if (program) {
-    unrollLoops(*program);
-    uniteLanes(*program);
-    tellWholeTiles(*program);
+    TileRefusal refused =
+        formTiles(*program, schedule.nest(), schedule.state().tree, schedule.state().intrinsics);
+    if (!refused.words.empty())
+      return invalidArgument("nest '" + schedule.nest().name + "': " + refused.words);
     promoteAccumulators(*program, schedule.nest(), limits.accumulators);
   }
   return program;

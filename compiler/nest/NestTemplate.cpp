@@ -11,6 +11,7 @@
 
 #include "compiler/nest/ComprehensionNest.h"
 #include "compiler/nest/NestKernel.h"
+#include "compiler/nest/TileIntrinsic.h"
 
 using namespace mlir;
 
@@ -106,6 +107,12 @@ KernelSizes sizesOf(const SizedNest &made, graph::KernelOp kernel, const Machine
   return sizes;
 }
 
+Status applyText(Schedule &schedule, const std::string &text, const Machine &machine) {
+  if (text.find("tensorize") != std::string::npos) // declarations take a while to read
+    schedule.setIntrinsics(tileIntrinsics(machine.intrinsics, machine.vectorBytes));
+  return schedule.apply(text);
+}
+
 /// Of several points for several sizes the one of the largest counts: a nest has one order.
 Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main,
                                    const Machine &machine, ArrayRef<SizedPoint> asked) {
@@ -124,7 +131,7 @@ Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main
   std::string words = "by its text";
   if (own.empty())
     words = applyOrder(*schedule, machine, point);
-  else if (Status status = schedule->apply(own); !status.ok())
+  else if (Status status = applyText(*schedule, own, machine); !status.ok())
     return invalidArgument("schedule, " + status.message());
   KernelSizes sizes = sizesOf(*made, kernel, machine, point);
   auto emitted = emitNest(*schedule, *kernel.getContext(), {}, &sizes);

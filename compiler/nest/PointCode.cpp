@@ -6,6 +6,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Lowering.h"
 #include "compiler/graph/ScalarCode.h"
+#include "compiler/nest/Layout.h"
 #include "compiler/nest/NestCode.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -46,10 +47,28 @@ template <typename Run> auto NestCode::atLane(int64_t lane, Run run) {
   return result;
 }
 
+Value NestCode::extentOf(const Tensor &tensor, const LayoutDimension &entry) {
+  using Part = LayoutDimension::Part;
+  if (entry.part == Part::Remainder)
+    return math_.constant(entry.block);
+  Value extent = value(tensor.extents[entry.dim]);
+  return entry.part == Part::Whole ? extent : math_.ceilDiv(extent, math_.constant(entry.block));
+}
+
 Value NestCode::offsetOf(const Tensor &tensor, ValueRange indices) {
+  using Part = LayoutDimension::Part;
+  auto &builder = emitter_.builder();
   Value result = math_.constant(0);
-  for (size_t dim = tensor.instances; dim < indices.size(); ++dim)
-    result = math_.add(math_.mul(result, value(tensor.extents[dim])), indices[dim]);
+  for (const LayoutDimension &entry : layoutOf(tensor)) {
+    Value index = indices[entry.dim]; // of a copy: it is not negative
+    if (entry.part == Part::Quotient)
+      index =
+          builder.createOrFold<arith::DivUIOp>(math_.location, index, math_.constant(entry.block));
+    if (entry.part == Part::Remainder)
+      index =
+          builder.createOrFold<arith::RemUIOp>(math_.location, index, math_.constant(entry.block));
+    result = math_.add(math_.mul(result, extentOf(tensor, entry)), index);
+  }
   return result;
 }
 
@@ -339,7 +358,7 @@ std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &
   if (!lanes_ || rank == 0 || e.operands[rank - 1]->operation != Operation::Index)
     return std::nullopt;
   Place last = placeOf(e.tensor, {e.operands[rank - 1]}, 1, point.statement, point.arguments);
-  if (alongLanes(program_, last, *lanes_) != Along::Contiguous)
+  if (alongLanes(program_, tensor, last, *lanes_) != Along::Contiguous)
     return std::nullopt;
   SmallVector<Value> indices;
   for (size_t dim = 0; dim + 1 < rank; ++dim)
@@ -403,7 +422,8 @@ Value NestCode::loadOf(const Expression &e, Point &point) {
   if (!place.isAffine)
     return loadGathered(e, rank, point, mask_);
   Lanes none;
-  return loadPlace(tensor, place, alongLanes(program_, place, lanes_ ? *lanes_ : none), mask_);
+  return loadPlace(tensor, place, alongLanes(program_, tensor, place, lanes_ ? *lanes_ : none),
+                   mask_);
 }
 
 Value NestCode::guardMask(const std::vector<Constraint> &guard, Point &point) {
@@ -433,7 +453,7 @@ Value NestCode::guardedLoad(const Expression &e, Point &point) {
   Value holds = guardMask(e.guard, point);
   Place place = placeOf(e.tensor, e.operands, rank, point.statement, point.arguments);
   Lanes none;
-  Along along = alongLanes(program_, place, lanes_ ? *lanes_ : none);
+  Along along = alongLanes(program_, tensor, place, lanes_ ? *lanes_ : none);
   bool isVector = isa<VectorType>(holds.getType());
   if (isVector && along == Along::Contiguous) {
     Value mask = mask_ ? Value(builder.create<arith::AndIOp>(location, holds, mask_)) : holds;
@@ -643,7 +663,7 @@ void NestCode::emitPoint(const Step &step) {
   Place place = placeOf(statement.tensor, statement.indices, statement.indices.size(), statement,
                         step.arguments);
   Lanes none;
-  Along along = alongLanes(program_, place, lanes_ ? *lanes_ : none);
+  Along along = alongLanes(program_, tensor, place, lanes_ ? *lanes_ : none);
   bool reduces = statement.reduction != Reduction::None;
   if (!place.isAffine || along == Along::Scattered)
     return storeScattered(point, evaluate(statement.value, point));

@@ -85,7 +85,7 @@ isl::pw_aff scaled(const isl::pw_aff &value, int64_t by) {
   return isl::manage(isl_pw_aff_scale_val(value.copy(), factor));
 }
 
-const char kHasExecution[] = " is parallel, unrolled or of vectors already";
+const char kHasExecution[] = " is parallel, unrolled, of vectors or of an instruction already";
 
 std::string splitLoop(Node &tree, const Relations &relations, const std::string &name,
                       int64_t factor, const std::string &outer, const std::string &inner) {
@@ -120,6 +120,7 @@ std::string splitLoop(Node &tree, const Relations &relations, const std::string 
 void swapHeaders(Node &a, Node &b) {
   std::swap(a.name, b.name);
   std::swap(a.execution, b.execution);
+  std::swap(a.intrinsic, b.intrinsic);
   std::swap(a.values, b.values);
 }
 
@@ -206,6 +207,8 @@ std::string skewLoop(Node &tree, const std::string &name, int64_t factor, const 
   return {};
 }
 
+} // namespace
+
 std::string setExecution(Node &tree, const Relations &relations, const std::string &name,
                          Execution execution) {
   std::vector<Node *> loops = loopsTo(tree, name);
@@ -230,8 +233,6 @@ std::string setExecution(Node &tree, const Relations &relations, const std::stri
   loop.execution = execution;
   return {};
 }
-
-} // namespace
 
 Status Schedule::split(const std::string &loop, int64_t factor, const std::string &outer,
                        const std::string &inner) {

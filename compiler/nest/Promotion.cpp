@@ -1,6 +1,8 @@
 // Which loops keep which elements in registers; see Promotion.h.
 #include "compiler/nest/Promotion.h"
 
+#include "compiler/nest/Tensorize.h"
+
 #include <algorithm>
 #include <set>
 
@@ -31,7 +33,8 @@ Place placeOf(const std::string &tensor, const std::vector<Expr> &indices, size_
   return result;
 }
 
-Along alongLanes(const LoopProgram &program, const Place &place, const Lanes &lanes) {
+Along alongLanes(const LoopProgram &program, const Tensor &tensor, const Place &place,
+                 const Lanes &lanes) {
   if (lanes.variable.empty())
     return Along::Uniform;
   if (!place.isAffine)
@@ -41,13 +44,36 @@ Along alongLanes(const LoopProgram &program, const Place &place, const Lanes &la
     Affine rest = place.indices[dim];
     int64_t factor = rest.coefficient(lanes.variable);
     rest.terms.erase(lanes.variable);
-    bool isLast = dim + 1 == place.indices.size();
+    bool isLast = dim + 1 == place.indices.size() && tensor.layout.empty();
     if (involves(program, rest, lanes.variable) || (factor != 0 && !(isLast && factor == 1)))
       return Along::Scattered;
     if (factor == 1)
       result = Along::Contiguous;
   }
   return result;
+}
+
+Lanes lanesOf(const Step &tile) {
+  const TileIntrinsic &intrinsic = *tile.tile->intrinsic;
+  return {tile.tile->variables[intrinsic.output.dims.back()], intrinsic.lanes(), 0};
+}
+
+std::vector<std::vector<Affine>> rowsOf(const Step &tile) {
+  const TileIntrinsic &intrinsic = *tile.tile->intrinsic;
+  std::vector<std::vector<Affine>> rows{tile.arguments};
+  for (size_t at = 0; at + 1 < intrinsic.output.dims.size(); ++at) {
+    size_t dim = intrinsic.output.dims[at];
+    const std::string &variable = tile.tile->variables[dim];
+    std::vector<std::vector<Affine>> next;
+    for (const std::vector<Affine> &row : rows)
+      for (int64_t value = 0; value < intrinsic.sizes[dim]; ++value) {
+        next.push_back(row);
+        for (Affine &each : next.back())
+          each = substituted(each, {{variable, Affine(value)}});
+      }
+    rows = std::move(next);
+  }
+  return rows;
 }
 
 namespace {
@@ -85,7 +111,9 @@ public:
 private:
   void addWithin(const Step &step, const Lanes &lanes) {
     if (step.kind == Step::Kind::Point)
-      return addPoint(step, lanes);
+      return addPoint(step, step.arguments, lanes);
+    if (step.kind == Step::Kind::Tile)
+      return addTile(step);
     bool isLoop = step.kind == Step::Kind::For;
     bool isVector = isLoop && step.execution == Execution::Vector;
     isPlain &= !(isLoop && step.execution == Execution::Parallel);
@@ -101,7 +129,7 @@ private:
       untold.insert(place.tensor);
       return;
     }
-    Along along = alongLanes(program_, place, lanes);
+    Along along = alongLanes(program_, *nest_.tensor(place.tensor), place, lanes);
     Accumulator accumulator{place.tensor, place.indices};
     accumulator.conditions = around_;
     accumulator.isLookedAt = branches_ > 0;
@@ -117,15 +145,25 @@ private:
     all.push_back({accumulator, along, isWrite, reduction});
   }
 
-  void addPoint(const Step &step, const Lanes &lanes) {
+  /// A row of results is a vector; along the other dimensions of the tile what is read may change.
+  void addTile(const Step &step) {
+    Lanes lanes = lanesOf(step);
+    for (const std::string &each : step.tile->variables)
+      if (each != lanes.variable)
+        variables.insert(each);
+    for (const std::vector<Affine> &row : rowsOf(step))
+      addPoint(step, row, lanes);
+  }
+
+  void addPoint(const Step &step, const std::vector<Affine> &arguments, const Lanes &lanes) {
     const Statement &statement = *nest_.statement(step.statement);
     Place target = placeOf(statement.tensor, statement.indices, statement.indices.size(), statement,
-                           step.arguments);
+                           arguments);
     addPlace(target, lanes, true, statement.reduction);
     forEachLoad(statement, [&](const Expression &load, size_t rank) {
       if (!load.guard.empty()) // it may be outside, where it isn't read
         untold.insert(load.tensor);
-      addPlace(placeOf(load.tensor, load.operands, rank, statement, step.arguments), lanes, false,
+      addPlace(placeOf(load.tensor, load.operands, rank, statement, arguments), lanes, false,
                Reduction::None);
     });
   }

@@ -30,6 +30,12 @@ Place placeOf(const std::string &tensor, const std::vector<Expr> &indices, size_
 
 /// How a place changes from lane to lane.
 enum class Along : uint8_t { Uniform, Contiguous, Scattered };
-Along alongLanes(const LoopProgram &program, const Place &place, const Lanes &lanes);
+Along alongLanes(const LoopProgram &program, const Tensor &tensor, const Place &place,
+                 const Lanes &lanes);
+
+/// Of a tile, the arguments of its points in each row of results: the variables of the result's
+/// dimensions but the last are replaced. And the lanes of a row.
+std::vector<std::vector<Affine>> rowsOf(const Step &tile);
+Lanes lanesOf(const Step &tile);
 
 } // namespace tensmith::nest

@@ -3,6 +3,7 @@
 
 #include "compiler/nest/Instances.h"
 #include "compiler/nest/ScheduleState.h"
+#include "compiler/nest/Tensorize.h"
 
 #include <isl/map.h>
 
@@ -39,6 +40,8 @@ Status changeTree(ScheduleState &state, const std::string &primitive, const Tree
     std::string broken = violation(state.dependences, tree, *state.relations, state.unchecked);
     if (broken.empty())
       broken = interleavedInstances(state.nest, tree, *state.relations);
+    if (broken.empty())
+      broken = refusedTiles(state.nest, tree, *state.relations, state.intrinsics).words;
     if (!broken.empty())
       return invalidArgument(primitive + ": " + broken);
     state.tree = std::move(tree);
@@ -88,6 +91,7 @@ Schedule Schedule::copy() const {
   state->tree = state_->tree;
   state->dependences = state_->dependences;
   state->unchecked = state_->unchecked;
+  state->intrinsics = state_->intrinsics;
   return Schedule(std::move(state));
 }
 
@@ -106,7 +110,7 @@ Status Schedule::setTree(const std::string &text) {
 }
 
 static void outlineOf(const Node &node, size_t depth, std::string &into) {
-  static const char *const kWords[] = {"", " parallel", " vector", " unrolled"};
+  static const char *const kWords[] = {"", " parallel", " vector", " unrolled", " tensorized"};
   bool isSequence = node.kind == Node::Kind::Sequence;
   if (!isSequence)
     into += std::string(2 * depth, ' ') + node.name +
@@ -135,6 +139,14 @@ std::string Schedule::dependences() const {
 
 namespace {
 
+std::optional<int64_t> numberOf(std::string_view word) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size())
+    return std::nullopt;
+  return value;
+}
+
 /// A line of schedule text, word by word.
 struct Line {
   std::vector<std::string> words;
@@ -152,105 +164,179 @@ struct Line {
   bool has(size_t count, size_t resultCount) const {
     return words.size() == count && results.size() == resultCount;
   }
-  std::optional<int64_t> number(size_t at) const {
-    int64_t value = 0;
-    const std::string &word = words[at];
-    auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size())
-      return std::nullopt;
-    return value;
-  }
+  std::optional<int64_t> number(size_t at) const { return numberOf(words[at]); }
 };
 
-Status usage(const std::string &form) { return invalidArgument("write it as: " + form); }
-
-Status applyTile(Schedule &schedule, const Line &line) {
-  const std::string form = "tile i j by 32 64 -> i0 j0 i1 j1";
+std::optional<Status> applyTile(Schedule &schedule, const Line &line) {
   size_t count = line.words.size() / 2 - 1;
   if (line.words.size() < 4 || line.words.size() % 2 || line.words[1 + count] != "by" ||
       line.results.size() != 2 * count)
-    return usage(form);
+    return std::nullopt;
   std::vector<int64_t> factors;
   for (size_t number = 0; number < count; ++number)
     if (auto factor = line.number(2 + count + number))
       factors.push_back(*factor);
     else
-      return usage(form);
+      return std::nullopt;
   std::vector<std::string> loops(line.words.begin() + 1, line.words.begin() + 1 + int64_t(count));
   return schedule.tile(loops, factors, line.results);
 }
 
-Status applyCache(Schedule &schedule, const Line &line) {
+/// "1", "1/4" or "1%4".
+std::optional<LayoutDimension> layoutDimension(const std::string &word) {
+  using Part = LayoutDimension::Part;
+  size_t sign = word.find_first_of("/%");
+  bool isWhole = sign == std::string::npos;
+  auto dim = numberOf(std::string_view(word).substr(0, sign));
+  auto block = isWhole ? 1 : numberOf(std::string_view(word).substr(sign + 1));
+  constexpr int64_t kMostDimensions = 64, kLargestBlock = 1 << 20;
+  if (!dim || *dim < 0 || *dim >= kMostDimensions || !block || *block < 1 || *block > kLargestBlock)
+    return std::nullopt;
+  Part part = isWhole ? Part::Whole : word[sign] == '/' ? Part::Quotient : Part::Remainder;
+  return LayoutDimension{size_t(*dim), part, *block};
+}
+
+std::optional<Status> applyCache(Schedule &schedule, const Line &line) {
   const std::vector<std::string> &words = line.words;
   bool writes = words[0] == "cache_write";
-  Status form =
-      usage(writes ? "cache_write C at i0 order 0 1 -> W" : "cache_read B at j0 order 1 0 -> P");
   if (words.size() < 2 || line.results.size() != 1)
-    return form;
+    return std::nullopt;
   CacheRequest request{words[1], "", {}, line.results[0]};
   size_t at = 2;
   if (at + 1 < words.size() && words[at] == "at") {
     request.loop = words[at + 1];
     at += 2;
   }
-  if (at < words.size() && words[at] == "order")
-    for (++at; at < words.size() && line.number(at); ++at)
-      request.order.push_back(*line.number(at));
+  bool hasOrder = at < words.size() && words[at] == "order";
+  for (at += hasOrder; hasOrder && at < words.size(); ++at) {
+    auto dimension = layoutDimension(words[at]);
+    if (!dimension)
+      return std::nullopt;
+    request.order.push_back(*dimension);
+  }
   if (at != words.size())
-    return form;
+    return std::nullopt;
   return writes ? schedule.cacheWrite(std::move(request)) : schedule.cacheRead(request);
 }
 
+std::optional<Status> applyTensorize(Schedule &schedule, const Line &line) {
+  std::vector<std::string> words = line.words;
+  bool packing = words.back() == "packing";
+  if (packing)
+    words.pop_back();
+  size_t count = words.size();
+  if (count < 4 || words[count - 2] != "by" || !line.results.empty())
+    return std::nullopt;
+  return schedule.tensorize({words.begin() + 1, words.end() - 2}, words.back(), packing);
+}
+
+/// Applies the line, whose first word is the primitive's name; nothing where it has another form.
+using Apply = std::optional<Status> (*)(Schedule &schedule, const Line &line);
+
+struct OwnPrimitive {
+  Primitive text;
+  Apply apply;
+};
+
+const OwnPrimitive kPrimitives[] = {
+    {{"split", "split i 6 -> i0 i1"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(3, 2) || !line.number(2))
+         return std::nullopt;
+       return schedule.split(line.words[1], *line.number(2), line.results[0], line.results[1]);
+     }},
+    {{"tile", "tile i j by 32 64 -> i0 j0 i1 j1"}, applyTile},
+    {{"fuse", "fuse i j -> f"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(3, 1))
+         return std::nullopt;
+       return schedule.fuse(line.words[1], line.words[2], line.results[0]);
+     }},
+    {{"reorder", "reorder j i"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.results.empty())
+         return std::nullopt;
+       return schedule.reorder({line.words.begin() + 1, line.words.end()});
+     }},
+    {{"skew", "skew x by 1 t"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(5, 0) || line.words[2] != "by" || !line.number(3))
+         return std::nullopt;
+       return schedule.skew(line.words[1], *line.number(3), line.words[4]);
+     }},
+    {{"parallel", "parallel i"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       return line.has(2, 0) ? std::optional(schedule.parallel(line.words[1])) : std::nullopt;
+     }},
+    {{"unroll", "unroll i"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       return line.has(2, 0) ? std::optional(schedule.unroll(line.words[1])) : std::nullopt;
+     }},
+    {{"vectorize", "vectorize j 16"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       bool lanes = line.has(3, 0) && line.number(2);
+       if (!lanes && !line.has(2, 0))
+         return std::nullopt;
+       return schedule.vectorize(line.words[1], lanes ? *line.number(2) : 0);
+     }},
+    {{"tensorize", "tensorize j1 k1 by INSTRUCTION, or by INSTRUCTION packing"}, applyTensorize},
+    {{"fuse_at", "fuse_at start j0"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(3, 0))
+         return std::nullopt;
+       return schedule.fuseAt(line.words[1], line.words[2]);
+     }},
+    {{"cache_read", "cache_read B at j0 order 1 0 -> P"}, applyCache},
+    {{"cache_write", "cache_write C at i0 order 0 1 -> W"}, applyCache},
+    {{"compute_at", "compute_at T y"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(3, 0))
+         return std::nullopt;
+       return schedule.computeAt(line.words[1], line.words[2]);
+     }},
+    {{"inline", "inline T"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       return line.has(2, 0) ? std::optional(schedule.inlined(line.words[1])) : std::nullopt;
+     }},
+    {{"rfactor", "rfactor add k0 -> R"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(3, 1))
+         return std::nullopt;
+       return schedule.rfactor(line.words[1], line.words[2], line.results[0]);
+     }},
+    {{"affine", "affine maximal"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(2, 0) || (line.words[1] != "maximal" && line.words[1] != "minimal"))
+         return std::nullopt;
+       return schedule.affine(line.words[1] == "maximal" ? Fusion::Maximal : Fusion::Minimal);
+     }},
+    {{"default", "default 16"}, [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(2, 0) || !line.number(1))
+         return std::nullopt;
+       return schedule.byEstimate(*line.number(1));
+     }}};
+
 Status applyLine(Schedule &schedule, const Line &line) {
-  const std::vector<std::string> &words = line.words;
-  const std::string &what = words[0];
-  if (what == "split")
-    return line.has(3, 2) && line.number(2)
-               ? schedule.split(words[1], *line.number(2), line.results[0], line.results[1])
-               : usage("split i 6 -> i0 i1");
-  if (what == "tile")
-    return applyTile(schedule, line);
-  if (what == "fuse")
-    return line.has(3, 1) ? schedule.fuse(words[1], words[2], line.results[0])
-                          : usage("fuse i j -> f");
-  if (what == "reorder")
-    return line.results.empty() ? schedule.reorder({words.begin() + 1, words.end()})
-                                : usage("reorder j i");
-  if (what == "skew")
-    return line.has(5, 0) && words[2] == "by" && line.number(3)
-               ? schedule.skew(words[1], *line.number(3), words[4])
-               : usage("skew x by 1 t");
-  if (what == "parallel")
-    return line.has(2, 0) ? schedule.parallel(words[1]) : usage("parallel i");
-  if (what == "unroll")
-    return line.has(2, 0) ? schedule.unroll(words[1]) : usage("unroll i");
-  if (what == "vectorize") {
-    bool lanes = line.has(3, 0) && line.number(2);
-    return lanes || line.has(2, 0) ? schedule.vectorize(words[1], lanes ? *line.number(2) : 0)
-                                   : usage("vectorize j 16");
-  }
-  if (what == "fuse_at")
-    return line.has(3, 0) ? schedule.fuseAt(words[1], words[2]) : usage("fuse_at start j0");
-  if (what == "cache_read" || what == "cache_write")
-    return applyCache(schedule, line);
-  if (what == "compute_at")
-    return line.has(3, 0) ? schedule.computeAt(words[1], words[2]) : usage("compute_at T y");
-  if (what == "inline")
-    return line.has(2, 0) ? schedule.inlined(words[1]) : usage("inline T");
-  if (what == "rfactor")
-    return line.has(3, 1) ? schedule.rfactor(words[1], words[2], line.results[0])
-                          : usage("rfactor add k0 -> R");
-  if (what == "affine")
-    return line.has(2, 0) && (words[1] == "maximal" || words[1] == "minimal")
-               ? schedule.affine(words[1] == "maximal" ? Fusion::Maximal : Fusion::Minimal)
-               : usage("affine maximal");
-  if (what == "default")
-    return line.has(2, 0) && line.number(1) ? schedule.byEstimate(*line.number(1))
-                                            : usage("default 16");
-  return invalidArgument("there is no primitive '" + what + "'");
+  std::string name = line.words.empty() ? "" : line.words[0];
+  for (const OwnPrimitive &each : kPrimitives)
+    if (each.text.name == name) {
+      std::optional<Status> status = each.apply(schedule, line);
+      return status ? *status : invalidArgument("write it as: " + std::string(each.text.form));
+    }
+  std::string names;
+  for (const OwnPrimitive &each : kPrimitives)
+    names += (names.empty() ? "" : ", ") + std::string(each.text.name);
+  return invalidArgument("there is no primitive '" + name + "'; there are " + names);
 }
 
 } // namespace
+
+std::vector<Primitive> primitives() {
+  std::vector<Primitive> result;
+  for (const OwnPrimitive &each : kPrimitives)
+    result.push_back(each.text);
+  return result;
+}
 
 Status Schedule::apply(std::string_view text) {
   std::istringstream in{std::string(text)};
@@ -259,7 +345,7 @@ Status Schedule::apply(std::string_view text) {
     Line words(line);
     if (words.words.empty() && words.results.empty())
       continue;
-    Status status = words.words.empty() ? usage("split i 6 -> i0 i1") : applyLine(*this, words);
+    Status status = applyLine(*this, words);
     if (!status.ok())
       return {status.code(), "line " + std::to_string(number) + ": " + status.message()};
   }

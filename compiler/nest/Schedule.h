@@ -17,10 +17,14 @@
 //   parallel i0
 //   vectorize j1 16             cut by 16 if there are more
 //   unroll i1
+//   tensorize j1 k1 by dot4     whole tiles of the loops become that instruction of the target;
+//                               `packing` behind it copies operands that don't lie as it takes them
 //   fuse_at start j0            the statement's points run in the first iteration of the loops down
 //                               to j0 that needs them, or the last that they need
 //   cache_read B at j0 order 1 0 -> P
-//                               P holds what an iteration of j0 reads of B, its dimension 1 outside
+//                               P holds what an iteration of j0 reads of B, its dimension 1
+//                               outside; "0/4 1 0%4" are blocks of four of dimension 0, which lie
+//                               inside
 //   cache_write C at i0 -> W    W holds what an iteration of i0 writes of C
 //   compute_at T y              each iteration of y computes what it reads of T, again if need be
 //   inline T                    the value of T's statement stands where T is read
@@ -39,6 +43,9 @@
 namespace tensmith::nest {
 
 struct ScheduleState;
+struct TileIntrinsic;
+/// What a target has, the better of two that do the same first.
+using TileIntrinsics = std::vector<std::shared_ptr<const TileIntrinsic>>;
 
 /// Of a sum, kept in registers: rows, and vectors of each. 0: as many as there are registers for.
 struct RegisterTile {
@@ -52,14 +59,21 @@ struct RegisterTile {
 struct CacheRequest {
   std::string tensor;
   std::string loop; // empty: of all
-  /// Of the copy, from outside in: the tensor's dimensions in any order. Empty: as they are.
-  std::vector<int64_t> order = {};
+  /// Of the copy, from outside in: the tensor's dimensions in any order, whole or in blocks. Empty:
+  /// as they are.
+  std::vector<LayoutDimension> order = {};
   std::string name;     // of the copy
   bool isWrite = false; // set by cacheWrite
 };
 
 /// Which statements the affine scheduler puts into common loops.
 enum class Fusion : uint8_t { Minimal, Maximal };
+
+/// A line of schedule text by its first word, for editors.
+struct Primitive {
+  std::string_view name, form; // "split", "split i 6 -> i0 i1"
+};
+std::vector<Primitive> primitives();
 
 class Schedule {
 public:
@@ -95,6 +109,13 @@ public:
   /// lanes 0: all points of the loop, whose number must be known, and at most 64.
   Status vectorize(const std::string &loop, int64_t lanes = 0);
   Status unroll(const std::string &loop);
+  /// The loops, which stand in one another with the statement innermost, become tiles of that
+  /// instruction of the target (Tensorize.h). `packing` copies operands that lie otherwise into a
+  /// layout that it takes: TENSOR_packed, once and as a whole.
+  Status tensorize(const std::vector<std::string> &loops, const std::string &intrinsic,
+                   bool packing = false);
+  /// The instructions that `tensorize` may name.
+  void setIntrinsics(TileIntrinsics intrinsics);
   /// The statement stands in the loop from now on, in front of what is there or behind it.
   Status fuseAt(const std::string &statement, const std::string &loop);
   /// What the loop's iteration reads of the tensor is copied when it begins, by the statement

@@ -13,6 +13,7 @@ struct ScheduleState {
   Node tree;
   std::vector<Dependence> dependences;
   Unchecked unchecked = {}; // by tests
+  TileIntrinsics intrinsics = {};
 
   /// Of the tree as it stands: after the nest has changed.
   void renew();
@@ -39,6 +40,9 @@ struct Extent {
     return least && most ? std::optional(*most - *least + 1) : std::nullopt;
   }
 };
+/// Says how the loop's iterations run, if it may; returns why not.
+std::string setExecution(Node &tree, const Relations &relations, const std::string &loop,
+                         Execution execution);
 Extent extentOf(const Node &loop, const Relations &relations);
 
 } // namespace tensmith::nest

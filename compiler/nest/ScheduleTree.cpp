@@ -221,9 +221,21 @@ void straighten(Node &node) {
 namespace {
 
 std::string markText(const Node &loop) {
-  static const char *const kWords[] = {"", " parallel", " vector", " unrolled"};
-  return loop.name + kWords[size_t(loop.execution)];
+  static const char *const kWords[] = {"", " parallel", " vector", " unrolled", " tensorized "};
+  return loop.name + kWords[size_t(loop.execution)] + loop.intrinsic;
 }
+
+} // namespace
+
+Execution executionOf(const std::string &word) {
+  return word == "parallel"     ? Execution::Parallel
+         : word == "vector"     ? Execution::Vector
+         : word == "unrolled"   ? Execution::Unrolled
+         : word == "tensorized" ? Execution::Tensorized
+                                : Execution::Serial;
+}
+
+namespace {
 
 class ToIsl {
 public:
@@ -379,16 +391,16 @@ private:
     std::istringstream words(mark);
     std::string execution;
     words >> loop.name >> execution;
+    std::getline(words >> std::ws, loop.intrinsic);
     if (loop.name.empty())
       do
         loop.name = "loop" + std::to_string(++unnamed_);
       while (loops_.count(loop.name));
     if (!loops_.insert(loop.name).second)
       problem = "two loops of the tree are called '" + loop.name + "'";
-    loop.execution = execution == "parallel"   ? Execution::Parallel
-                     : execution == "vector"   ? Execution::Vector
-                     : execution == "unrolled" ? Execution::Unrolled
-                                               : Execution::Serial;
+    loop.execution = executionOf(execution);
+    if (loop.execution != Execution::Tensorized)
+      loop.intrinsic.clear();
   }
 
   const Nest &nest_;

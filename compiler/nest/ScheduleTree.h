@@ -16,7 +16,8 @@
 namespace tensmith::nest {
 
 /// How a loop's iterations run.
-enum class Execution : uint8_t { Serial, Parallel, Vector, Unrolled };
+/// Tensorized: the loop is of a tile that one instruction computes (Tensorize.h).
+enum class Execution : uint8_t { Serial, Parallel, Vector, Unrolled, Tensorized };
 
 struct Node {
   enum class Kind : uint8_t { Loop, Sequence, Statement };
@@ -24,6 +25,7 @@ struct Node {
   Kind kind = Kind::Statement;
   std::string name = {}; // of the loop or the statement
   Execution execution = Execution::Serial;
+  std::string intrinsic = {};                     // of a loop that is tensorized
   std::map<std::string, isl::pw_aff> values = {}; // of a loop, by statement
   std::vector<Node> children = {};                // of a loop one
 
@@ -51,6 +53,9 @@ isl::map valuesOf(const std::vector<const Node *> &loops, const std::string &sta
 
 /// Sequences of one child and nested ones are straightened.
 void straighten(Node &node);
+
+/// Of the word behind a loop's name in its mark.
+Execution executionOf(const std::string &word);
 
 isl::schedule toIsl(const Node &root, const Relations &relations);
 /// isl's YAML, as people read it.

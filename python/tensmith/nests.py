@@ -79,15 +79,19 @@ class Nest:
     def unroll(self, loop: str) -> Nest:
         return self.apply(f"unroll {loop}")
 
+    def tensorize(self, *loops: str, by: str, packing: bool = False) -> Nest:
+        """Whole tiles of the loops become that instruction; `packing` makes copies of operands that don't lie as it takes them."""
+        return self.apply(f"tensorize {' '.join(loops)} by {by}" + (" packing" if packing else ""))
+
     def fuse_at(self, statement: str, loop: str) -> Nest:
         """The statement joins the loop of another: `start` begins a sum."""
         return self.apply(f"fuse_at {statement} {loop}")
 
-    def cache_read(self, tensor: str, at: str | None, name: str, order: Sequence[int] = ()) -> Nest:
-        """What an iteration of the loop `at` reads of the tensor is copied to `name`, its dimensions in that order."""
+    def cache_read(self, tensor: str, at: str | None, name: str, order: Sequence[int | str] = ()) -> Nest:
+        """What an iteration of the loop `at` reads of the tensor is copied to `name`, its dimensions in that order, `"0/4"` and `"0%4"` in blocks."""
         return self._cache("cache_read", tensor, at, name, order)
 
-    def cache_write(self, tensor: str, at: str | None, name: str, order: Sequence[int] = ()) -> Nest:
+    def cache_write(self, tensor: str, at: str | None, name: str, order: Sequence[int | str] = ()) -> Nest:
         """What an iteration of the loop `at` writes of the tensor stays in `name` until it ends."""
         return self._cache("cache_write", tensor, at, name, order)
 

@@ -2,7 +2,7 @@
 //
 // The first error of a definition ends it: the parser goes on at the next `def`. Nesting is
 // bounded, since the host's stack is.
-#include "reference/comprehension/Syntax.h"
+#include "reference/comprehension/Schedules.h"
 
 #include <algorithm>
 #include <charconv>
@@ -387,8 +387,14 @@ Module parse(const std::string &text, std::vector<Message> &messages,
                             std::to_string(kMostText)});
     return {};
   }
-  auto tokens = tokensOf(text, messages, comments);
-  return messages.empty() ? Parser(std::move(tokens), messages).run() : Module();
+  std::vector<Comment> all;
+  auto tokens = tokensOf(text, messages, &all);
+  Module module = messages.empty() ? Parser(std::move(tokens), messages).run() : Module();
+  if (messages.empty())
+    schedulesOf(module, all, messages);
+  if (comments)
+    *comments = std::move(all);
+  return module;
 }
 
 } // namespace tensmith::comprehension

@@ -112,6 +112,28 @@ def test_files_that_are_imported(client, tmp_path):
 
 
 @needs_server
+def test_schedules_of_comprehensions(client):
+    """Breaks if a line that is refused is not told at its words, or the primitives are not named where one is written."""
+    text = "def f(float(M, K) A) -> (C) {\n  C(m) +=! A(m, k)\n  # schedule: split m 4 -> m0 m1\n  # schedule: parallel k\n}\n"
+    told = client.open(text, "file:///tmp/program.tc")
+    assert [one["message"].split(";")[0] for one in told] == ["parallel k: loop 'k' can't be parallel: it carries the accumulation of 'C' within 'update'"]
+    assert told[0]["range"] == {"start": {"line": 3, "character": 14}, "end": {"line": 3, "character": 24}}
+    assert client.open(text.replace("parallel k", "parallel m0"), "file:///tmp/program.tc") == []
+    told = client.open(text.replace("parallel k", "paralel m0"), "file:///tmp/program.tc")
+    assert told[0]["message"].startswith("there is no primitive 'paralel'; there are split, ")
+    told = client.open("# schedule: parallel m\n" + text, "file:///tmp/program.tc")
+    assert told[0]["range"]["start"] == {"line": 0, "character": 0} and "belongs to no statement" in told[0]["message"]
+    complete = lambda line: {
+        item["label"]: item["detail"]
+        for item in client.request(
+            "textDocument/completion", {"textDocument": {"uri": "file:///tmp/program.tc"}, "position": {"line": line, "character": 14}}
+        )["result"]
+    }
+    assert complete(4)["split"] == "split i 6 -> i0 i1" and "def" not in complete(4)
+    assert "def" in complete(2) and "split" not in complete(2)
+
+
+@needs_server
 def test_what_is_no_request_is_told(client):
     client.write(b"{")
     assert client.read()["error"]["code"] == -32700

@@ -91,6 +91,46 @@ def test_a_schedule_belongs_to_its_statement():
     assert np.allclose(c, a @ b, rtol=1e-4) and np.allclose(d, (a @ b).sum(1), rtol=1e-4)
 
 
+MISPLACED = """# schedule: parallel m
+def sums(float(M, K) A) -> (C) {
+  # schedule: parallel m
+  C(m) +=! A(m, k)
+  # schedule: parallel m
+}
+def called(float(M, K) A) -> (C) {
+  C = sums(A)
+  # schedule: parallel m
+}
+"""
+
+
+def test_a_schedule_that_belongs_to_no_statement_is_an_error():
+    with pytest.raises(ts.Error) as told:
+        ts.comprehension(MISPLACED)
+    lines = str(told.value).splitlines()
+    assert len(lines) == 3 and all("this schedule belongs to no statement: " in each for each in lines)
+    for each, place, words in zip(lines, ("1:1", "3:3", "9:3"), ("outside of a definition", "before the first one of 'sums'", "a call of 'sums'")):
+        assert f":{place}: " in each and words in each
+
+
+BYTES = "def product(uint8(M, K) A, int8(K, N) B) -> (C) { C(m, n) +=! int32(A(m, k)) * int32(B(k, n)) }"
+
+
+def test_tiles_become_instructions():
+    """By what this machine has. Breaks if a text's line is another one than the chain's, or the target's are not offered."""
+    tiles = ts.nest(BYTES).split("n", 16).split("k", 4).reorder("m", "n0", "k0", "n1", "k1")
+    with pytest.raises(ts.Error, match="the target has no instruction 'nothing' for tiles; it has ") as told:
+        tiles.tensorize("n1", "k1", by="nothing").compile()
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 255, (5, 23), np.uint8), rng.integers(-128, 127, (23, 37), np.int8)
+    if "vpdpbusd" in str(told.value):
+        nest = tiles.tensorize("n1", "k1", by="vpdpbusd", packing=True)
+        assert nest.schedule.endswith("tensorize n1 k1 by vpdpbusd packing\n")
+        assert np.array_equal(nest.run(a, b), a.astype(np.int32) @ b.astype(np.int32))
+    packed = tiles.cache_read("B", None, "P", order=("0/4", 1, "0%4"))
+    assert np.array_equal(packed.run(a, b), a.astype(np.int32) @ b.astype(np.int32))
+
+
 def test_functions_are_named():
     with pytest.raises(ValueError, match="say which function, of product, other"):
         ts.nest(PRODUCT + "\ndef other(float(N) A) -> (B) { B +=! A(i) }")

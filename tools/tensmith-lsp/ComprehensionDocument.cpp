@@ -1,6 +1,9 @@
 // Read and analysed anew when it changes; see ComprehensionDocument.h.
 #include "tools/tensmith-lsp/ComprehensionDocument.h"
 
+#include "compiler/nest/TileIntrinsic.h"
+#include "compiler/targets/Target.h"
+
 namespace tensmith::lsp {
 
 using namespace comprehension;
@@ -18,19 +21,43 @@ bool isBefore(Place a, Place b) {
   return a.line < b.line || (a.line == b.line && a.column <= b.column);
 }
 
+/// The instructions of this machine, if a line asks for one.
+nest::TileIntrinsics hostTiles(const std::string &text) {
+  if (text.find("tensorize") == std::string::npos)
+    return {};
+  auto host = targets::openTarget("host");
+  if (!host)
+    return {};
+  const kernel::Machine &machine = (*host)->machine();
+  return nest::tileIntrinsics(machine.intrinsics, machine.vectorBytes);
+}
+
 } // namespace
 
-ComprehensionDocument::ComprehensionDocument(const std::string &text)
+ComprehensionDocument::ComprehensionDocument(const std::string &text, mlir::MLIRContext &context)
     : Document(text, tokens(text)), module_(parse(text, messages_, &comments_)) {
   for (const Definition &definition : module_.definitions)
     functions_.push_back(analyse(module_, definition, messages_));
+  if (messages_.empty())
+    refused_ = nest::refusedLines(text, hostTiles(text), context);
 }
 
 Json ComprehensionDocument::diagnostics() const {
   Json result = Json::array();
   for (const Message &message : messages_)
     result.push_back(messageAt(message.place, message.text));
+  for (const auto &[line, reason] : refused_) {
+    result.push_back(messageAt(line.place, reason));
+    result.back()["range"] = rangeOf(line.place, line.text.size());
+  }
   return result;
+}
+
+bool ComprehensionDocument::isInSchedule(uint32_t line) const {
+  for (const Comment &comment : comments_)
+    if (comment.place.line == line + 1 && scheduleLine(comment))
+      return true;
+  return false;
 }
 
 Json ComprehensionDocument::formatting() const {
@@ -39,8 +66,13 @@ Json ComprehensionDocument::formatting() const {
   return messages.empty() ? replacedBy(print(module_, comments_)) : Json();
 }
 
-Json ComprehensionDocument::completion() {
+Json ComprehensionDocument::completion(uint32_t line, uint32_t) {
   Json items = Json::array();
+  if (isInSchedule(line)) {
+    for (const nest::Primitive &each : nest::primitives())
+      add(items, each.name, 14, std::string(each.form));
+    return items;
+  }
   for (const Function &function : functions_) {
     add(items, function.name, 3, "a comprehension");
     for (const Tensor &tensor : function.tensors)

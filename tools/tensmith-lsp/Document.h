@@ -31,7 +31,7 @@ public:
   virtual ~Document() = default;
 
   virtual Json diagnostics() const = 0;
-  virtual Json completion() = 0;
+  virtual Json completion(uint32_t line, uint32_t character) = 0;
   /// One edit for all of it; null where it can't be read.
   virtual Json formatting() const = 0;
 

@@ -72,7 +72,7 @@ public:
     return result;
   }
 
-  Json completion() override {
+  Json completion(uint32_t, uint32_t) override {
     Json items = Json::array();
     bool typed = program_.messages.empty();
     for (const auto &[name, function] : program_.names.functions)
@@ -243,7 +243,8 @@ private:
       if (found == documents_.end())
         return nullptr;
       if (method == "textDocument/completion")
-        return found->second->completion();
+        return found->second->completion(params.at("position").at("line"),
+                                         params.at("position").at("character"));
       if (method == "textDocument/formatting")
         return found->second->formatting();
       return found->second->hover(params.at("position").at("line"),
@@ -256,7 +257,7 @@ private:
 
   Json open(const std::string &uri, const std::string &text) {
     if (std::string_view(uri).ends_with(".tc"))
-      documents_[uri] = std::make_unique<ComprehensionDocument>(text);
+      documents_[uri] = std::make_unique<ComprehensionDocument>(text, context_);
     else
       documents_[uri] = std::make_unique<ProgramDocument>(text, uri, context_);
     send({{"jsonrpc", "2.0"},

@@ -30,8 +30,9 @@ Environment drawTensors(const Nest &nest, const Variables &parameters, uint64_t 
       count *= size_t(own.extents.back());
     }
     for (size_t number = 0; number < count; ++number) {
-      double value =
-          each.name == "index" ? double(random() % uint64_t(indexBound)) : double(random() % 5) - 2;
+      double least = info(each.type).kind == TypeClass::Unsigned ? 0 : -2;
+      double value = each.name == "index" ? double(random() % uint64_t(indexBound))
+                                          : double(random() % 5) + least;
       own.elements.push_back(each.role == Tensor::Role::Input ? value : 0);
     }
     result[each.name] = std::move(own);
@@ -201,6 +202,33 @@ private:
 };
 
 } // namespace
+
+std::vector<Touched> touchedAt(const Nest &nest, const Statement &statement,
+                               const std::vector<int64_t> &point, const Variables &parameters) {
+  Variables variables = parameters;
+  for (size_t at = 0; at < point.size(); ++at)
+    variables[statement.iterators[at]] = point[at];
+  std::vector<Touched> result;
+  auto touch = [&](const std::string &name, const std::vector<Expr> &indices, size_t rank,
+                   bool isWrite) {
+    const Tensor &tensor = *nest.tensor(name);
+    int64_t element = 0;
+    for (size_t dim = 0; dim < rank; ++dim) {
+      if (indices[dim]->operation != Operation::Index)
+        return;
+      int64_t extent = dim < tensor.instances ? 1 << 20 : evaluate(tensor.extents[dim], parameters);
+      element = element * extent + evaluate(indices[dim]->affine, variables);
+    }
+    result.push_back({name, element, isWrite});
+  };
+  forEachLoad(statement, [&](const Expression &load, size_t rank) {
+    touch(load.tensor, load.operands, rank, false);
+  });
+  touch(statement.tensor, statement.indices, statement.indices.size(), true);
+  if (statement.reduction != Reduction::None)
+    touch(statement.tensor, statement.indices, statement.indices.size(), false);
+  return result;
+}
 
 void run(const Nest &nest, const Variables &parameters, Environment &tensors) {
   std::vector<Point> points;

@@ -20,6 +20,18 @@ int64_t evaluate(const Affine &affine, const std::map<std::string, int64_t> &var
 /// numbers below `indexBound`.
 Environment drawTensors(const Nest &nest, const std::map<std::string, int64_t> &parameters,
                         uint64_t seed, int64_t indexBound);
+/// What one point touches: elements, whose offsets count all as they lie row-major.
+struct Touched {
+  std::string tensor;
+  int64_t element;
+  bool isWrite;
+};
+/// Of the statement at these values of its iterators, of affine indices alone. Reductions read what
+/// they write.
+std::vector<Touched> touchedAt(const Nest &nest, const Statement &statement,
+                               const std::vector<int64_t> &point,
+                               const std::map<std::string, int64_t> &parameters);
+
 /// Runs all points.
 void run(const Nest &nest, const std::map<std::string, int64_t> &parameters, Environment &tensors);
 

@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Verifier.h"
 
+#include <bit>
 #include <cmath>
 
 namespace tensmith::nest::test {
@@ -69,14 +70,51 @@ private:
   std::unique_ptr<targets::cpu::LoadedKernel> kernel_;
 };
 
-/// Memory of a tensor of its own type, and back.
+/// An element in memory, of the types that the tests have: small whole numbers, which all of them
+/// hold.
+inline void setElement(DataType type, char *memory, size_t at, double value) {
+  float number = float(value);
+  auto whole = int64_t(value);
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  bits >>= 16; // of a bf16
+  bool isFloat = info(type).kind == TypeClass::Float;
+  const void *from = type == DataType::F32 ? static_cast<const void *>(&number)
+                     : isFloat             ? static_cast<const void *>(&bits)
+                                           : static_cast<const void *>(&whole);
+  size_t size = size_t(byteSize(type));
+  std::memcpy(memory + at * size, from, size); // the low bytes come first
+}
+inline double elementOf(DataType type, const char *memory, size_t at) {
+  auto as = [&](auto number) {
+    std::memcpy(&number, memory + at * sizeof number, sizeof number);
+    return double(number);
+  };
+  switch (type) {
+  case DataType::I64:
+    return as(int64_t());
+  case DataType::I32:
+    return as(int32_t());
+  case DataType::I8:
+    return as(int8_t());
+  case DataType::U8:
+    return as(uint8_t());
+  case DataType::BF16: {
+    uint16_t half;
+    std::memcpy(&half, memory + at * sizeof half, sizeof half);
+    uint32_t bits = uint32_t(half) << 16;
+    return double(std::bit_cast<float>(bits));
+  }
+  default:
+    return as(float());
+  }
+}
+
+/// Memory of a tensor of its own type.
 inline std::vector<char> packed(const Tensor &tensor, const Values &values) {
-  std::vector<char> bytes(values.elements.size() * info(tensor.type).bytes + 1);
+  std::vector<char> bytes(values.elements.size() * size_t(byteSize(tensor.type)) + 1);
   for (size_t at = 0; at < values.elements.size(); ++at)
-    if (tensor.type == DataType::I64)
-      reinterpret_cast<int64_t *>(bytes.data())[at] = int64_t(values.elements[at]);
-    else
-      reinterpret_cast<float *>(bytes.data())[at] = float(values.elements[at]);
+    setElement(tensor.type, bytes.data(), at, values.elements[at]);
   return bytes;
 }
 
@@ -106,9 +144,7 @@ inline std::string difference(RunnableNest &kernel, const Nest &original,
   for (size_t number = 0; number < operands.size(); ++number) {
     const std::vector<double> &wanted = tensors.at(operands[number]->name).elements;
     for (size_t at = 0; at < wanted.size(); ++at) {
-      double got = operands[number]->type == DataType::I64
-                       ? double(reinterpret_cast<int64_t *>(memory[number].data())[at])
-                       : double(reinterpret_cast<float *>(memory[number].data())[at]);
+      double got = elementOf(operands[number]->type, memory[number].data(), at);
       if (!(std::abs(got - wanted[at]) <= 1e-5 * std::abs(wanted[at]) + 1e-6))
         return operands[number]->name + " element " + std::to_string(at) + " is " +
                std::to_string(got) + ", not " + std::to_string(wanted[at]);

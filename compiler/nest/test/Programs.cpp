@@ -63,6 +63,38 @@ Nest product() {
   return b.nest;
 }
 
+Nest productOf(DataType left, DataType right, DataType sum) {
+  Nest result = product();
+  DataType types[] = {left, right, sum};
+  for (size_t number = 0; number < 3; ++number)
+    result.tensors[number].type = types[number];
+  auto converted = [&](size_t number, Indices indices) {
+    Expr own = load(result.tensors[number], std::move(indices));
+    return own->type == sum ? own : cast(sum, own);
+  };
+  result.statements[0].value = constant(sum, 0);
+  result.statements[1].value =
+      apply(Multiply, {converted(0, Indices{"i", "k"}), converted(1, Indices{"k", "j"})});
+  return result;
+}
+
+Nest convolutionOf(DataType image, DataType filter) {
+  Builder b("convolution_of_bytes", {"B", "H", "W", "F", "C"});
+  Affine h = Affine("y") + Affine("r"), w = Affine("x") + Affine("s");
+  b.tensor("I", {"B", Affine("H") + 2, Affine("W") + 2, "C"}, kInput, image);
+  b.tensor("K", {3, 3, "C", "F"}, kInput, filter);
+  b.tensor("O", {"B", "H", "W", "F"}, kOutput, DataType::I32);
+  Bounds all{to("n", "B"), to("y", "H"), to("x", "W"), to("f", "F")};
+  b.say("start", {"n", "y", "x", "f"}, all, "O", {"n", "y", "x", "f"}, Reduction::None,
+        constant(DataType::I32, 0));
+  for (auto &each : Bounds{to("r", 3), to("s", 3), to("c", "C")})
+    all.push_back(each);
+  b.say("add", {"n", "y", "x", "f", "r", "s", "c"}, all, "O", {"n", "y", "x", "f"}, Reduction::Add,
+        apply(Multiply, {cast(DataType::I32, b.at("I", Indices{"n", h, w, "c"})),
+                         cast(DataType::I32, b.at("K", Indices{"r", "s", "c", "f"}))}));
+  return b.nest;
+}
+
 Nest convolution() {
   Builder b("convolution", {"C", "F", "H", "W"});
   Affine h = Affine("y") + Affine("r"), w = Affine("x") + Affine("s");
@@ -288,7 +320,8 @@ Nest triangularProduct() {
 }
 
 std::vector<Nest> namedPrograms() {
-  std::vector<Nest> all{lookup(), scatter(), blur(), padded(), triangularProduct()};
+  std::vector<Nest> all{lookup(), scatter(),           blur(),
+                        padded(), triangularProduct(), convolutionOf(DataType::U8, DataType::I8)};
   for (const Program &each : programs())
     all.push_back(each.nest);
   return all;

@@ -14,6 +14,10 @@ struct Program {
 };
 
 Nest product();
+/// Of small numbers, with a sum of others.
+Nest productOf(DataType left, DataType right, DataType sum);
+/// Of bytes, with channels innermost, as seven plain loops.
+Nest convolutionOf(DataType image, DataType filter);
 Nest convolution();
 Nest depthwise();
 Nest pooling();

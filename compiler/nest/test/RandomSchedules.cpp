@@ -2,8 +2,11 @@
 // meaning.
 #include "compiler/nest/test/RandomSchedules.h"
 
+#include "compiler/nest/test/Evaluator.h"
+
 #include <algorithm>
 #include <numeric>
+#include <regex>
 #include <sstream>
 
 namespace tensmith::nest::test {
@@ -73,8 +76,14 @@ private:
     std::shuffle(order.begin(), order.end(), random_);
     if (random_() % 2) {
       text += " order";
-      for (size_t dim : order)
-        text += " " + std::to_string(dim);
+      std::string inner; // of blocks, which lie inside
+      for (size_t dim : order) {
+        std::string block = number(2, 5), name = " " + std::to_string(dim);
+        bool isInBlocks = random_() % 3 == 0;
+        text += isInBlocks ? name + "/" + block : name;
+        inner += isInBlocks ? name + "%" + block : "";
+      }
+      text += inner;
     }
     return text + " -> " + fresh();
   }
@@ -97,6 +106,59 @@ private:
 
 } // namespace
 
+namespace {
+
+/// What is said of points of statements that there are not yet.
+const std::string kOthers = "its points are of statements to come";
+
+struct NamedPoint {
+  const Statement *statement = nullptr;
+  std::vector<int64_t> values;
+};
+
+/// "add[0, 1]"
+NamedPoint pointOf(const Nest &nest, const std::string &text) {
+  size_t open = text.find('[');
+  NamedPoint result{nest.statement(text.substr(0, open)), {}};
+  std::istringstream in(text.substr(open + 1));
+  for (std::string number; std::getline(in, number, ',');)
+    result.values.push_back(std::stoll(number));
+  return result;
+}
+
+bool touches(const std::vector<Touched> &all, const Touched &like, bool isWrite) {
+  return std::any_of(all.begin(), all.end(), [&](const Touched &each) {
+    return each.tensor == like.tensor && each.element == like.element && each.isWrite == isWrite;
+  });
+}
+
+} // namespace
+
+std::string wrongReason(const Nest &nest, const std::string &reason) {
+  static const std::regex kForm("the (flow|anti-dependence|output dependence|accumulation) of "
+                                "'(\\w+)' .*[:;] (\\w+\\[.*\\]) comes before (\\w+\\[.*\\])");
+  std::smatch parts;
+  if (!std::regex_search(reason, parts, kForm))
+    return "it has another form";
+  std::string kind = parts[1], tensor = parts[2];
+  NamedPoint first = pointOf(nest, parts[3]), second = pointOf(nest, parts[4]);
+  bool isKnown = nest.tensor(tensor) && first.statement && second.statement &&
+                 first.values.size() == first.statement->iterators.size() &&
+                 second.values.size() == second.statement->iterators.size();
+  if (!isKnown)
+    return kOthers;
+  std::map<std::string, int64_t> sizes; // the points are small numbers
+  for (const Parameter &each : nest.parameters)
+    sizes[each.name] = 1000;
+  bool writesFirst = kind != "anti-dependence", writesSecond = kind != "flow";
+  std::vector<Touched> before = touchedAt(nest, *first.statement, first.values, sizes);
+  std::vector<Touched> after = touchedAt(nest, *second.statement, second.values, sizes);
+  for (const Touched &each : before)
+    if (each.tensor == tensor && each.isWrite == writesFirst && touches(after, each, writesSecond))
+      return {};
+  return "the points have no element of '" + tensor + "' so";
+}
+
 RandomSequence applyRandom(Schedule &schedule, std::mt19937_64 &random, int lines) {
   RandomSequence result;
   for (int number = 0; number < lines; ++number) {
@@ -107,6 +169,10 @@ RandomSequence applyRandom(Schedule &schedule, std::mt19937_64 &random, int line
     } else if (status.message().find("would break") != std::string::npos ||
                status.message().find("it carries") != std::string::npos) {
       ++result.refused;
+      std::string wrong = wrongReason(schedule.nest(), status.message());
+      result.verified += wrong.empty();
+      if (!wrong.empty() && wrong != kOthers)
+        result.wrong = line + ": " + status.message() + ": " + wrong;
       result.reason = status.message();
       result.line = line;
     }

@@ -10,9 +10,16 @@ namespace tensmith::nest::test {
 struct RandomSequence {
   std::string text;   // of the lines that were applied
   int refused = 0;    // lines that weren't, for a dependence
+  int verified = 0;   // of those, that name two points of which it holds
+  std::string wrong;  // a refusal whose dependence there isn't
   std::string reason; // the last of those, and its line
   std::string line;
 };
+
+/// Whether the dependence that a refusal names is one: its two points, at sizes that have both,
+/// touch an element of the tensor in the way that its kind says. In words what is wrong; empty:
+/// nothing, or the refusal names points of statements that the primitive would have made.
+std::string wrongReason(const Nest &nest, const std::string &reason);
 
 /// Tries so many lines on the schedule.
 RandomSequence applyRandom(Schedule &schedule, std::mt19937_64 &random, int lines);

@@ -1,10 +1,13 @@
-// product-speed M N K FILE [SIZES]: a product scheduled by the primitives of FILE alone, timed on
-// one thread beside a loop of multiply-adds in registers, which is the peak. Both run in turn; the
-// numbers are CPU time. Prints one object of JSON.
+// product-speed M N K FILE [open|bytes]: a product scheduled by the primitives of FILE alone, timed
+// on one thread beside a loop of multiply-adds in registers, which is the peak. Both run in turn;
+// the numbers are CPU time. Prints one object of JSON.
 //
 // With `open` as the fifth word the sizes stay parameters; otherwise they are known to the code.
+// With `bytes` it is one of u8 and i8 to i32, and the peak stays that of f32.
+#include "compiler/nest/TileIntrinsic.h"
 #include "compiler/nest/test/NestRunner.h"
 #include "compiler/nest/test/Programs.h"
+#include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
 #include <algorithm>
 #include <ctime>
@@ -73,18 +76,24 @@ double peakRate() {
 
 int main(int count, char **words) {
   if (count < 5) {
-    fprintf(stderr, "product-speed M N K SCHEDULE [open]\n");
+    fprintf(stderr, "product-speed M N K SCHEDULE [open|bytes]\n");
     return 2;
   }
   std::vector<int64_t> sizes{atoll(words[1]), atoll(words[2]), atoll(words[3])};
   std::ifstream file(words[4]);
   std::stringstream text;
   text << file.rdbuf();
-  Nest nest = test::product();
-  if (count < 6)
+  std::string kind = count > 5 ? words[5] : "";
+  bool isOfBytes = kind == "bytes";
+  Nest nest =
+      isOfBytes ? test::productOf(DataType::U8, DataType::I8, DataType::I32) : test::product();
+  if (kind != "open")
     for (size_t number = 0; number < 3; ++number)
       nest.parameters[number].least = nest.parameters[number].most = sizes[number];
   auto schedule = Schedule::of(nest);
+  if (schedule)
+    schedule->setIntrinsics(tileIntrinsics(targets::cpu::intrinsicsOf(targets::cpu::hostCpu()),
+                                           targets::cpu::hostCpu().vectorBits / 8));
   Status status = schedule ? schedule->apply(text.str()) : schedule.status();
   auto kernel =
       status.ok() ? test::RunnableNest::of(*schedule) : Result<test::RunnableNest>(status);
@@ -96,7 +105,7 @@ int main(int count, char **words) {
                        size_t(sizes[0] * sizes[1])};
   std::vector<std::vector<float>> memory;
   for (size_t each : elements)
-    memory.emplace_back(each + 64, 1.0f / 64);
+    memory.emplace_back(each + 64, isOfBytes ? 0 : 1.0f / 64);
   std::vector<void *> operands;
   for (auto &each : memory)
     operands.push_back(

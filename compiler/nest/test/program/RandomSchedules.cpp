@@ -1,11 +1,13 @@
-// random-schedules [COUNT [SEED]]: so many random legal sequences of primitives on the tests'
-// programs, each compiled and compared with the oracle; and as many illegal lines as come up, each
-// with the dependence that it was refused for. Fails at the first difference.
+// random-schedules [COUNT [SEED [JSON]]]: so many random legal sequences of primitives on the
+// tests' programs, each compiled and compared with the oracle; and as many illegal lines as come
+// up, of each of which the two points that it names are looked at, whether they depend on one
+// another so. Fails at the first difference. The counts go to the file JSON, if one is named.
 #include "compiler/nest/test/RandomSchedules.h"
 #include "compiler/nest/ScheduleState.h"
 #include "compiler/nest/test/NestRunner.h"
 #include "compiler/nest/test/Programs.h"
 
+#include <fstream>
 #include <sstream>
 
 using namespace tensmith::nest;
@@ -14,7 +16,7 @@ int main(int count, char **words) {
   int draws = count > 1 ? atoi(words[1]) : 100;
   uint64_t seed = count > 2 ? strtoull(words[2], nullptr, 10) : 1;
   auto all = test::programs();
-  int refused = 0, wrongWithout = 0, withoutCount = 0;
+  int refused = 0, verified = 0, wrongWithout = 0, withoutCount = 0;
   std::map<std::string, int> uses; // of primitives
   for (int draw = 0; draw < draws; ++draw) {
     std::mt19937_64 random(seed + uint64_t(draw));
@@ -22,13 +24,16 @@ int main(int count, char **words) {
     auto schedule = Schedule::of(program.nest);
     test::RandomSequence sequence = test::applyRandom(*schedule, random, 14);
     refused += sequence.refused;
+    verified += sequence.verified;
+    if (!sequence.wrong.empty()) {
+      printf("seed %llu, %s: a refusal names no dependence: %s\n%s",
+             (unsigned long long)(seed + uint64_t(draw)), program.nest.name.c_str(),
+             sequence.wrong.c_str(), sequence.text.c_str());
+      return 1;
+    }
     std::istringstream lines(sequence.text);
     for (std::string line; std::getline(lines, line);)
       ++uses[line.substr(0, line.find(' '))];
-    if (count > 3) // each of them, before it is run
-      printf("%d %s\n%s%s", draw, program.nest.name.c_str(), sequence.text.c_str(),
-             loopText(*schedule)->c_str()),
-          fflush(stdout);
     auto kernel = test::RunnableNest::of(*schedule);
     std::string problem = kernel.ok() ? "" : kernel.status().message();
     for (const auto &sizes : program.sizes)
@@ -52,8 +57,14 @@ int main(int count, char **words) {
     }
   }
   printf("%d legal sequences compute what the programs do; %d lines were refused for a "
-         "dependence; of %d that were done all the same, %d computed something else\n",
-         draws, refused, withoutCount, wrongWithout);
+         "dependence, of which %d name two points that depend so, and the others points that the "
+         "line would have made; of %d that were done all the same, %d computed something else\n",
+         draws, refused, verified, withoutCount, wrongWithout);
+  if (count > 3)
+    std::ofstream(words[3]) << "{\"legal\": " << draws << ", \"refused\": " << refused
+                            << ", \"refusals_verified\": " << verified
+                            << ", \"refused_done_all_the_same\": " << withoutCount
+                            << ", \"of_which_wrong\": " << wrongWithout << "}\n";
   for (const auto &[name, times] : uses)
     printf("%s %d\n", name.c_str(), times);
 }

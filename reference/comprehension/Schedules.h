@@ -1,0 +1,22 @@
+// Schedules in comments: "# schedule: parallel m" behind the statement whose loops it orders, up to
+// the next one. What the lines say is compiler/nest's; where they may stand is the language's.
+#pragma once
+
+#include "reference/comprehension/Syntax.h"
+
+namespace tensmith::comprehension {
+
+struct ScheduleLine {
+  Place statement; // where it begins
+  Place place;     // of the line's words
+  std::string text;
+};
+
+/// The words of a comment that is a line of a schedule; nothing where it is another comment.
+std::optional<ScheduleLine> scheduleLine(const Comment &comment);
+
+/// All lines, in their order. Those that belong to no statement are messages.
+std::vector<ScheduleLine> schedulesOf(const Module &module, const std::vector<Comment> &comments,
+                                      std::vector<Message> &messages);
+
+} // namespace tensmith::comprehension
