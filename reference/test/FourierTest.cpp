@@ -26,8 +26,11 @@ HostTensor moved(const HostTensor &x, int64_t from, int64_t to) {
 
 void expectNear(const HostTensor &found, const HostTensor &wanted) {
   ASSERT_EQ(found.shape(), wanted.shape());
+  double largest = 1;
+  for (int64_t i = 0; i < wanted.size(); ++i)
+    largest = std::max(largest, std::abs(wanted.getDouble(i)));
   for (int64_t i = 0; i < found.size(); ++i)
-    ASSERT_NEAR(found.getDouble(i), wanted.getDouble(i), 2e-4) << "element " << i;
+    ASSERT_NEAR(found.getDouble(i), wanted.getDouble(i), 1e-5 * largest) << "element " << i;
 }
 
 /// The gradients by the planes X of the image, W of the weights and those of g, against the plain
