@@ -19,9 +19,9 @@ constexpr int64_t kColumnsOfLine[] = {16, 32, 64, 128};
 constexpr int64_t kLargestPrime = 13;
 
 // Measured on kernels of this kind.
-constexpr double kOperations = 3;                                   // in a cycle
+constexpr double kOperations = 2;                                   // in a cycle
 constexpr double kCyclesOfNearAccess = 0.35, kCyclesOfAccess = 0.8; // tiles beyond the L1
-constexpr double kCyclesOfPlane = 1;                                // another page
+constexpr double kCyclesOfPlane = 2;                                // another page
 
 bool hasSmallFactors(int64_t size) {
   for (int64_t factor = 2; factor <= kLargestPrime; ++factor)

@@ -7,7 +7,7 @@
 //
 // of strides 1, where that is estimated to be faster (Mathieu, Henaff and LeCun, "Fast Training of
 // Convolutional Networks through FFTs", 2014; Vasilache et al., "Fast Convolutional Nets With
-// fbfft", 2015). Passes that take the same tile share their transforms: these are written for each
+// fbfft", 2015). Passes that take the same tile share X and G: transforms are written for each
 // pass, and common subexpressions are one. So passes are chosen together: all tiles, for all sets
 // of the passes of a layer. What of them is kept in memory from the forward pass on, and what is
 // made again, is up to a budget of memory, as of any kernel (vm/Recomputation.h).
@@ -196,19 +196,17 @@ private:
   /// Of the passes in the set by transforms, each of which is made once, and the others plain.
   double cyclesOf(ArrayRef<Pass *> open, unsigned set, const FourierTile &tile) const {
     double cycles = 0;
-    bool x = false, w = false, g = false;
+    bool x = false, g = false;
     for (auto [number, pass] : llvm::enumerate(open)) {
       if (!(set >> number & 1)) {
         cycles += cost_.plain(pass->kind);
         continue;
       }
-      cycles += cost_.products(pass->kind, tile);
+      cycles += cost_.own(pass->kind, tile);
       x |= pass->kind != PassKind::Image;
-      w |= pass->kind != PassKind::Weights;
       g |= pass->kind != PassKind::Output;
     }
-    return cycles + (x ? cost_.ofImage(tile) : 0) + (w ? cost_.ofWeights(tile) : 0) +
-           (g ? cost_.ofOutputs(tile) : 0);
+    return cycles + (x ? cost_.ofImage(tile) : 0) + (g ? cost_.ofOutputs(tile) : 0);
   }
 
   void tell(const Pass &pass) const {
@@ -267,8 +265,28 @@ private:
     for (int64_t dim = 1; dim < rank_; ++dim)
       outputsLast.push_back(dim);
     outputsLast.push_back(0);
-    return create("fourier_changing_weights", graph_.transpose(pass_.w, outputsLast),
-                  {tile_, dilations_, group_});
+    return changing(graph_.transpose(pass_.w, outputsLast));
+  }
+  /// The same as right operand of the cotangent's planes, [planes * group, M / group, C / group]:
+  /// a transform of weights [M / group, kernel..., C] takes less than to turn all planes.
+  Value ofTurnedWeights() {
+    auto dims = shapes_.dims(pass_.w.getType());
+    SmallVector<AffineExpr> apart(dims), joined;
+    apart[0] = shapes_.constant(pass_.sizes.out / pass_.sizes.group);
+    apart.insert(apart.begin(), shapes_.constant(pass_.sizes.group));
+    SmallVector<int64_t> channelsLast{1};
+    joined.push_back(apart[1]);
+    for (int64_t dim = 2; dim < rank_; ++dim) {
+      channelsLast.push_back(dim + 1);
+      joined.push_back(dims[dim]);
+    }
+    channelsLast.append({0, 2});
+    joined.push_back(shapes_.constant(pass_.sizes.in));
+    return changing(
+        graph_.reshape(graph_.transpose(graph_.reshape(pass_.w, apart), channelsLast), joined));
+  }
+  Value changing(Value w) {
+    return create("fourier_changing_weights", w, {tile_, dilations_, group_});
   }
 
   Value output() {
@@ -278,7 +296,7 @@ private:
   }
   Value imageGradient() {
     Value bias = pass_.op->getOperand(2);
-    Value y = create("fourier_image_gradient", product(ofOutputs(), turned(ofWeights())),
+    Value y = create("fourier_image_gradient", product(ofOutputs(), ofTurnedWeights()),
                      {tile_, window_, list("image", pass_.sizes.input), pads_, group_});
     if (!isa<NoneType>(bias.getType()))
       y = graph_.binary("add", y, bias);

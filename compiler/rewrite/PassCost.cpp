@@ -25,8 +25,11 @@ double PassCost::product(double batch, double rows, double depth, double columns
   double vectors = std::ceil(columns / lanes) * lanes;
   double arithmetic = kernel::cyclesOf({batch, rows, depth, vectors}, machine_,
                                        std::numeric_limits<double>::infinity());
-  // The right operand is read, packed and read again.
-  double traffic = batch * bytes(rows * depth + 3 * depth * vectors + rows * columns);
+  // A right operand that is no panel as it lies is read, packed and read again.
+  bool isPanel =
+      columns == vectors && columns <= double(kernel::panelWidth(machine_, sizeof(float)));
+  double right = (isPanel ? 1 : 3) * depth * vectors;
+  double traffic = batch * bytes(rows * depth + right + rows * columns);
   return arithmetic + kernel::cyclesOfTraffic(traffic, machine_);
 }
 
@@ -76,30 +79,26 @@ double PassCost::ofOutputs(const FourierTile &tile) const {
   return transforms(tiles(tile), sizes_.out, own.forward(rows), tile);
 }
 
-double PassCost::ofWeights(const FourierTile &tile) const {
+/// Weights lie as `images` of so many channels, or are stored so.
+double PassCost::ofWeights(int64_t images, int64_t channels, const FourierTile &tile) const {
   FourierTransforms own(machine_, tile);
-  double count = double(sizes_.in / sizes_.group);
-  double turned = kernel::cyclesOfTraffic(
-      2 * bytes(count * double(sizes_.out) * productOf(sizes_.kernel)), machine_);
-  return turned + transforms(count, sizes_.out, own.forward(rowsOf(tile, sizes_.kernel[0])), tile);
+  double numbers = double(sizes_.in / sizes_.group) * double(sizes_.out) * productOf(sizes_.kernel);
+  return kernel::cyclesOfTraffic(2 * bytes(numbers), machine_) +
+         transforms(double(images), channels, own.forward(rowsOf(tile, sizes_.kernel[0])), tile);
 }
 
-double PassCost::products(PassKind kind, const FourierTile &tile) const {
-  FourierTransforms own(machine_, tile);
-  double batch = double(tile.planes(kFourierThirds) * sizes_.group);
-  double in = double(sizes_.in / sizes_.group), out = double(sizes_.out / sizes_.group);
-  double count = tiles(tile);
-  if (kind == PassKind::Output) {
-    double rows = rowsOf(tile, std::min(tile.down, sizes_.output[0]));
-    return product(batch, count, in, out) + transforms(count, sizes_.out, own.inverse(rows), tile);
-  }
+double PassCost::own(PassKind kind, const FourierTile &tile) const {
+  FourierTransforms transform(machine_, tile);
+  double batch = double(tile.planes(kFourierThirds) * sizes_.group), count = tiles(tile);
+  int64_t in = sizes_.in / sizes_.group, out = sizes_.out / sizes_.group;
+  if (kind == PassKind::Weights)
+    return product(batch, double(in), count, double(out)) + ofWeights(in, sizes_.out, tile);
   if (kind == PassKind::Image)
-    return product(batch, count, out, in) +
-           transforms(count, sizes_.in, own.inverse(rowsOf(tile, tile.rows)), tile);
-  double turned = kernel::cyclesOfTraffic(
-      2 * bytes(in * double(sizes_.out) * productOf(sizes_.kernel)), machine_);
-  return product(batch, in, count, out) + turned +
-         transforms(in, sizes_.out, own.inverse(rowsOf(tile, sizes_.kernel[0])), tile);
+    return product(batch, count, double(out), double(in)) + ofWeights(out, sizes_.in, tile) +
+           transforms(count, sizes_.in, transform.inverse(rowsOf(tile, tile.rows)), tile);
+  double rows = rowsOf(tile, std::min(tile.down, sizes_.output[0]));
+  return product(batch, count, double(in), double(out)) + ofWeights(in, sizes_.out, tile) +
+         transforms(count, sizes_.out, transform.inverse(rows), tile);
 }
 
 } // namespace tensmith::rewrite

@@ -26,15 +26,16 @@ public:
 
   double plain(PassKind kind) const;
 
-  // By transforms: those of the operands, and products with what makes the result of them.
+  // By transforms: those that passes share, and what else a pass takes, with transforms of its
+  // weights and of its result.
   double ofImage(const FourierTile &tile) const;
   double ofOutputs(const FourierTile &tile) const;
-  double ofWeights(const FourierTile &tile) const;
-  double products(PassKind kind, const FourierTile &tile) const;
+  double own(PassKind kind, const FourierTile &tile) const;
 
 private:
   /// `batch` products of two matrices that the run computes.
   double product(double batch, double rows, double depth, double columns) const;
+  double ofWeights(int64_t images, int64_t channels, const FourierTile &tile) const;
   double transforms(double count, int64_t channels, double cycles, const FourierTile &tile) const;
   double tiles(const FourierTile &tile) const {
     return double(sizes_.images * tile.tilesOf(sizes_.output));

@@ -52,10 +52,12 @@ def compiled(tmp_path, data, tile, **settings):
 
 
 def templates(model):
-    return sorted(kernel["schedule"] for kernel in model.describe()["kernels"] if kernel["schedule"].startswith("fourier"))
+    """Of the kernels by transforms, as often as each runs."""
+    return sorted(kernel["schedule"] for kernel in model.describe()["kernels"] if kernel["schedule"].startswith("fourier") for _ in range(kernel["uses"]))
 
 
-ALL = ["fourier gradient", "fourier image gradient", "fourier input", "fourier output", "fourier weights", "fourier weights gradient"]
+ALL = ["fourier gradient", "fourier image gradient", "fourier input", "fourier output", "fourier weights", "fourier weights",
+       "fourier weights gradient"]
 
 
 def drawn(seed):
@@ -95,7 +97,7 @@ LAYER = (4, 16, 30, 30), (16, 16, 9, 9), {"pads": [4] * 4}
 
 
 def test_transforms_are_shared(tmp_path):
-    """Breaks if a pass transforms again what another has: three transforms of operands serve three passes."""
+    """Breaks if a pass transforms again what another has: of the image and of the cotangent there is one, of the weights one for each side that they stand on."""
     x, w, options = LAYER
     assert templates(compiled(tmp_path, model(x, w, **options), 24)) == ALL
 
