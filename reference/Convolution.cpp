@@ -1,5 +1,5 @@
-// Reference evaluation of convolution: conv, conv_transpose and deform_conv (pooling is in
-// Pooling.cpp).
+// Reference evaluation of convolution: conv, conv_transpose, conv_weights_gradient and deform_conv
+// (pooling is in Pooling.cpp).
 //
 // Each is a sum over channels and the window's elements of one weight times a run of pixels, so the
 // inner loop goes over contiguous output and is fast enough for whole models. Integers accumulate
@@ -258,6 +258,71 @@ Outcome evaluateConvTranspose(const Invocation &invocation) {
   });
 }
 
+// ---- conv_weights_gradient
+// ------------------------------------------------------------------------------
+
+/// w[m, c] at each of the window's elements: x[n, c] seen through it, times y[n, m], summed up.
+template <typename T>
+void correlate(const Window &window, const Groups &g, const T *x, const T *y, T *w) {
+  const int64_t imageSize = window.imageSize(), gridSize = window.gridSize();
+  const int64_t kernelSize = window.kernelSize();
+  int64_t element = 0;
+  forEachPosition(window.kernel, [&](const Shape &k) {
+    for (int64_t n = 0; n < g.images; ++n)
+      for (int64_t m = 0; m < g.groups * g.out; ++m)
+        for (int64_t c = 0; c < g.in; ++c) {
+          const T *plane = x + ((n * g.groups + m / g.out) * g.in + c) * imageSize;
+          const T *changes = y + (n * g.groups * g.out + m) * gridSize;
+          T &sum = w[(m * g.in + c) * kernelSize + element];
+          forEachRow(window, k, [&](int64_t to, int64_t from, int64_t count, int64_t step) {
+            for (int64_t i = 0; i < count; ++i)
+              sum = multiplyAdd(changes[to + i], plane[from + i * step], sum);
+          });
+        }
+    ++element;
+  });
+}
+
+Outcome evaluateConvWeightsGradient(const Invocation &invocation) {
+  Workspace workspace(invocation);
+  const HostTensor &x = workspace.operand(0, "x"), &y = workspace.operand(1, "g");
+  workspace.require(x.rank() >= 3, "x", "must have a batch, channels and spatial dimensions");
+  workspace.require(y.rank() == x.rank(), "g", "must have as many dimensions as x");
+  if (!workspace.ok())
+    return workspace.status();
+  std::vector<int64_t> kernel = invocation.attributes.integers("kernel");
+  if (int64_t(kernel.size()) + 2 != x.rank())
+    workspace.rejectAttribute("kernel", "must have a size for each spatial dimension");
+  Groups g;
+  g.images = x.shape()[0];
+  g.groups = groupCount(workspace, invocation, "group");
+  g.in = x.shape()[1] / g.groups;
+  g.out = y.shape()[1] / g.groups;
+  workspace.require(x.shape()[1] % g.groups == 0, "x", "must have channels for each group");
+  workspace.require(y.shape()[1] % g.groups == 0 && y.shape()[0] == x.shape()[0], "g",
+                    "must have x's images, and channels for each group");
+  if (!workspace.ok())
+    return workspace.status();
+  Window window = windowOf(workspace, invocation, Shape(kernel.begin(), kernel.end()));
+  placeOnImage(workspace, window, spatial(x), false);
+  workspace.require(!workspace.ok() || spatial(y) == window.grid, "g",
+                    "must have the positions of the window");
+  if (!workspace.ok())
+    return workspace.status();
+  return withWideType(x.type(), [&](auto wide) -> Outcome {
+    using T = decltype(wide);
+    Shape shape{y.shape()[1], g.in};
+    shape.insert(shape.end(), kernel.begin(), kernel.end());
+    std::span<T> pixels = workspace.widen<T>(x), changes = workspace.widen<T>(y);
+    std::span<T> w = workspace.zeros<T>(shape);
+    if (!workspace.ok())
+      return workspace.status();
+    if (!w.empty() && !changes.empty())
+      correlate(window, g, pixels.data(), changes.data(), w.data());
+    return workspace.finish(workspace.narrow<T>(w, x.type(), shape));
+  });
+}
+
 // ---- deform_conv
 // ----------------------------------------------------------------------------------------
 
@@ -373,6 +438,7 @@ Outcome evaluateDeformConv(const Invocation &invocation) {
 
 constexpr Entry kConvolutions[] = {{"conv", evaluateConv},
                                    {"conv_transpose", evaluateConvTranspose},
+                                   {"conv_weights_gradient", evaluateConvWeightsGradient},
                                    {"deform_conv", evaluateDeformConv}};
 
 } // namespace

@@ -133,12 +133,20 @@ int64_t groupOf(Workspace &workspace, const Invocation &invocation, int64_t chan
 /// x [images, (height,) width, channels] under the tiles, padded with zeros.
 class Patches {
 public:
-  Patches(Workspace &workspace, const Invocation &invocation) {
+  /// `ofOutputs`: x are the outputs themselves, of which a tile has those it computes, and zeros
+  /// behind them.
+  Patches(Workspace &workspace, const Invocation &invocation, bool ofOutputs = false) {
     const HostTensor &x = workspace.anyOperand(0, "x");
     std::vector<int64_t> window = invocation.attributes.integers("window");
-    std::vector<int64_t> pads = invocation.attributes.integers("pads");
-    layout.tile = tileOf(workspace, invocation, window);
     size_t dims = window.size();
+    std::vector<int64_t> pads(2 * dims, 0);
+    if (!ofOutputs)
+      pads = invocation.attributes.integers("pads");
+    layout.tile = tileOf(workspace, invocation, window);
+    rows_ = ofOutputs ? layout.tile.down : layout.tile.height;
+    columns_ = ofOutputs ? layout.tile.across : layout.tile.width;
+    if (ofOutputs)
+      window.assign(dims, 1);
     workspace.require(size_t(x.rank()) == dims + 2, "x", "has not the window's dimensions");
     bool fits = pads.size() == 2 * dims;
     for (int64_t pad : pads)
@@ -170,7 +178,7 @@ public:
     for (int64_t i = 0; i < layout.tile.height; ++i)
       for (int64_t j = 0; j < layout.tile.width; ++j) {
         int64_t y = top + i, x = left + j;
-        bool inside = y >= 0 && y < height_ && x >= 0 && x < width_;
+        bool inside = i < rows_ && j < columns_ && y >= 0 && y < height_ && x >= 0 && x < width_;
         int64_t from = ((image * height_ + y) * width_ + x) * layout.channels + channel;
         patch[size_t(layout.tile.place(i, j))] = inside ? pixels_[size_t(from)] : 0;
       }
@@ -181,6 +189,7 @@ public:
 private:
   std::span<double> pixels_;
   int64_t height_ = 1, width_ = 0, above_ = 0, left_ = 0;
+  int64_t rows_ = 1, columns_ = 1; // of a tile, that are of x
 };
 
 /// y [images, (height,) width, channels], and a bias that is added to it.
@@ -216,9 +225,11 @@ std::span<double> biasOf(Workspace &workspace, const Invocation &invocation, siz
   return bias;
 }
 
-Outcome evaluateInput(const Invocation &invocation) {
+/// Planes of the spectra of x's tiles; `put(re, im, isReal)` gives the three numbers of a
+/// frequency.
+template <typename Put> Outcome planesOf(const Invocation &invocation, bool ofOutputs, Put put) {
   Workspace workspace(invocation);
-  Patches patches(workspace, invocation);
+  Patches patches(workspace, invocation, ofOutputs);
   Layout &layout = patches.layout;
   layout.group = groupOf(workspace, invocation, layout.channels);
   if (!workspace.ok())
@@ -235,33 +246,59 @@ Outcome evaluateInput(const Invocation &invocation) {
       patches.take(at, channel, patch);
       spectrum.forward(patch);
       spectrum.forEach(kFourierThirds, [&](double re, double im, int64_t plane, bool isReal) {
-        auto to = [&](int64_t part) -> double & {
-          return y[size_t(layout.offset(plane + part, at, channel))];
-        };
-        to(0) = isReal ? re : re + im;
-        if (!isReal)
-          to(1) = re, to(2) = im;
+        std::array<double, 3> numbers = put(re, im);
+        if (isReal)
+          numbers[0] = re;
+        for (int64_t part = 0; part < (isReal ? 1 : kFourierThirds); ++part)
+          y[size_t(layout.offset(plane + part, at, channel))] = numbers[size_t(part)];
       });
     }
   const HostTensor &x = invocation.operands[0];
   return workspace.finish(workspace.narrow<double>(y, x.type(), shape));
 }
 
-Outcome evaluateWeights(const Invocation &invocation) {
+Outcome evaluateInput(const Invocation &invocation) {
+  return planesOf(invocation, false,
+                  [](double re, double im) { return std::array{re + im, re, im}; });
+}
+
+Outcome evaluateGradient(const Invocation &invocation) {
+  return planesOf(invocation, true,
+                  [](double re, double im) { return std::array{re + im, im, -re}; });
+}
+
+/// The window with what lies between its taps, of so many along each dimension.
+std::vector<int64_t> dilated(Workspace &workspace, const std::vector<int64_t> &kernel,
+                             const std::vector<int64_t> &dilations) {
+  std::vector<int64_t> window;
+  if (kernel.size() != dilations.size())
+    workspace.rejectAttribute("dilations", "must have one for each dimension of the window");
+  for (size_t dim = 0; workspace.ok() && dim < dilations.size(); ++dim) {
+    bool fits = dilations[dim] >= 1 && dilations[dim] <= kLargestExtent && kernel[dim] >= 1 &&
+                kernel[dim] <= kLargestExtent;
+    window.push_back(fits ? dilations[dim] * (kernel[dim] - 1) + 1 : 0);
+  }
+  return window;
+}
+
+/// The spectra of weights [M, C / group, kernel...], or where `outputsLast`, [C / group, kernel...,
+/// M].
+Outcome spectraOfWeights(const Invocation &invocation, bool pairs, bool outputsLast) {
   Workspace workspace(invocation);
   const HostTensor &w = workspace.anyOperand(0, "w");
-  std::vector<int64_t> dilations = invocation.attributes.integers("dilations"), window;
-  bool pairs = invocation.attributes.integer("pairs") != 0;
+  std::vector<int64_t> dilations = invocation.attributes.integers("dilations");
   std::span<double> weights = workspace.widen<double>(w);
   workspace.require(size_t(w.rank()) == dilations.size() + 2, "w", "has not a window");
-  for (size_t dim = 0; workspace.ok() && dim < dilations.size(); ++dim) {
-    bool fits = dilations[dim] >= 1 && dilations[dim] <= kLargestExtent && w.shape()[dim + 2] >= 1;
-    window.push_back(fits ? dilations[dim] * (w.shape()[dim + 2] - 1) + 1 : 0);
-  }
+  if (!workspace.ok())
+    return workspace.status();
+  auto first = w.shape().begin() + (outputsLast ? 1 : 2);
+  std::vector<int64_t> kernel(first, first + int64_t(dilations.size()));
+  std::vector<int64_t> window = dilated(workspace, kernel, dilations);
   if (!workspace.ok())
     return workspace.status();
   FourierTile tile = tileOf(workspace, invocation, window);
-  int64_t m = w.shape()[0], c = w.shape()[1], group = groupOf(workspace, invocation, m);
+  int64_t m = outputsLast ? w.shape().back() : w.shape()[0], c = w.shape()[outputsLast ? 0 : 1];
+  int64_t group = groupOf(workspace, invocation, m);
   workspace.require(!pairs || c == 1, "w", "must have one channel to each of the output");
   Shape shape{tile.planes(kFourierThirds) * group, c, m / group};
   if (pairs)
@@ -269,16 +306,19 @@ Outcome evaluateWeights(const Invocation &invocation) {
   std::span<double> y = workspace.zeros<double>(shape);
   if (!workspace.ok())
     return workspace.status();
-  int64_t across = w.shape().back(), down = tile.isLine ? 1 : w.shape()[2];
+  int64_t across = kernel.back(), down = tile.isLine ? 1 : kernel[0];
   Spectrum spectrum(tile);
   std::vector<double> patch(size_t(tile.numbers()));
   for (int64_t out = 0; out < m; ++out)
     for (int64_t in = 0; in < c; ++in) {
       std::fill(patch.begin(), patch.end(), 0);
       for (int64_t i = 0; i < down; ++i)
-        for (int64_t j = 0; j < across; ++j)
+        for (int64_t j = 0; j < across; ++j) {
+          int64_t from = outputsLast ? ((in * down + i) * across + j) * m + out
+                                     : ((out * c + in) * down + i) * across + j;
           patch[size_t(tile.place(tile.isLine ? 0 : i * dilations[0], j * dilations.back()))] =
-              weights[size_t(((out * c + in) * down + i) * across + j)] / double(tile.numbers());
+              weights[size_t(from)] / double(tile.numbers());
+        }
       spectrum.forward(patch);
       spectrum.forEach(pairs ? kFourierPairs : kFourierThirds, [&](double re, double sine,
                                                                    int64_t plane, bool isReal) {
@@ -299,30 +339,48 @@ Outcome evaluateWeights(const Invocation &invocation) {
   return workspace.finish(workspace.narrow<double>(y, w.type(), shape));
 }
 
-Outcome evaluateOutput(const Invocation &invocation) {
-  Workspace workspace(invocation);
+Outcome evaluateWeights(const Invocation &invocation) {
+  return spectraOfWeights(invocation, invocation.attributes.integer("pairs") != 0, false);
+}
+
+Outcome evaluateChangingWeights(const Invocation &invocation) {
+  return spectraOfWeights(invocation, false, true);
+}
+
+/// The layout of products [plane * group, tiles, channels / group], where image says how many
+/// outputs there are.
+Layout layoutOfProducts(Workspace &workspace, const Invocation &invocation,
+                        const std::vector<int64_t> &window, const std::vector<int64_t> &outputs) {
   const HostTensor &x = workspace.anyOperand(0, "x", 3);
-  std::vector<int64_t> window = invocation.attributes.integers("window");
-  std::vector<int64_t> image = invocation.attributes.integers("image");
   Layout layout{tileOf(workspace, invocation, window)};
-  bool fits = image.size() == window.size();
-  for (int64_t size : image)
+  bool fits = outputs.size() == window.size();
+  for (int64_t size : outputs)
     fits = fits && size >= 1 && size <= kLargestExtent;
   if (!fits)
-    workspace.rejectAttribute("image", "must have the window's dimensions");
-  std::span<double> products = workspace.widen<double>(x);
+    workspace.rejectAttribute("window", "does not fit into the image");
   if (!workspace.ok())
-    return workspace.status();
+    return layout;
   layout.group = invocation.attributes.integer("group", 1);
   workspace.require(layout.group >= 1 && layout.group <= kLargestExtent &&
                         x.shape()[0] == layout.tile.planes(kFourierThirds) * layout.group,
                     "x", "must have a plane for each number and group");
-  layout.height = layout.tile.isLine ? 1 : image[0];
-  layout.width = image.back();
-  int64_t ofImage = layout.tile.tilesOf(image);
+  layout.height = layout.tile.isLine ? 1 : outputs[0];
+  layout.width = outputs.back();
+  int64_t ofImage = layout.tile.tilesOf(outputs);
   workspace.require(x.shape()[1] % ofImage == 0, "x", "must have the tiles of whole images");
   layout.images = x.shape()[1] / ofImage;
   layout.channels = workspace.ok() ? x.shape()[2] * layout.group : 0;
+  return layout;
+}
+
+Outcome evaluateOutput(const Invocation &invocation) {
+  Workspace workspace(invocation);
+  Layout layout = layoutOfProducts(workspace, invocation, invocation.attributes.integers("window"),
+                                   invocation.attributes.integers("image"));
+  if (!workspace.ok())
+    return workspace.status();
+  const HostTensor &x = invocation.operands[0];
+  std::span<double> products = workspace.widen<double>(x);
   Image result{layout, biasOf(workspace, invocation, 1, layout.channels), {}};
   Shape shape = shapeOf(layout);
   result.y = workspace.zeros<double>(shape);
@@ -343,6 +401,95 @@ Outcome evaluateOutput(const Invocation &invocation) {
       result.put(at, channel, patch);
     }
   return workspace.finish(workspace.narrow<double>(result.y, x.type(), shape));
+}
+
+Outcome evaluateImageGradient(const Invocation &invocation) {
+  Workspace workspace(invocation);
+  std::vector<int64_t> window = invocation.attributes.integers("window");
+  std::vector<int64_t> image = invocation.attributes.integers("image"), outputs;
+  std::vector<int64_t> pads = invocation.attributes.integers("pads");
+  size_t dims = window.size();
+  bool fits = pads.size() == 2 * dims && image.size() == dims;
+  for (size_t dim = 0; fits && dim < dims; ++dim) {
+    for (int64_t number : {pads[dim], pads[dim + dims], image[dim], window[dim]})
+      fits = fits && number >= 0 && number <= kLargestExtent;
+    outputs.push_back(image[dim] + pads[dim] + pads[dim + dims] - window[dim] + 1);
+  }
+  if (!fits)
+    workspace.rejectAttribute("pads", "must be two for each dimension of the image");
+  Layout layout = layoutOfProducts(workspace, invocation, window, outputs);
+  if (!workspace.ok())
+    return workspace.status();
+  std::span<double> products = workspace.widen<double>(invocation.operands[0]);
+  int64_t height = layout.tile.isLine ? 1 : image[0], width = image.back();
+  Shape shape{layout.images};
+  shape.insert(shape.end(), image.begin(), image.end());
+  shape.push_back(layout.channels);
+  std::span<double> y = workspace.zeros<double>(shape);
+  if (!workspace.ok())
+    return workspace.status();
+  int64_t across = layout.tile.tilesAcross(outputs), down = layout.tile.tilesDown(outputs);
+  Spectrum spectrum(layout.tile);
+  std::vector<double> patch(size_t(layout.tile.numbers()));
+  for (int64_t at = 0; at < layout.tiles(); ++at)
+    for (int64_t channel = 0; channel < layout.channels; ++channel) {
+      spectrum.forEach(kFourierThirds, [&](double &re, double &im, int64_t plane, bool isReal) {
+        auto from = [&](int64_t part) {
+          return products[size_t(layout.offset(plane + part, at, channel))];
+        };
+        re = isReal ? from(0) : from(0) + from(1);
+        im = isReal ? 0 : from(0) + from(2);
+      });
+      spectrum.inverse(patch);
+      int64_t left = at % across * layout.tile.across - pads[dims - 1];
+      int64_t top = at / across % down * layout.tile.down - (dims == 2 ? pads[0] : 0);
+      for (int64_t i = 0; i < layout.tile.height; ++i)
+        for (int64_t j = 0; j < layout.tile.width; ++j) {
+          int64_t row = top + i, column = left + j;
+          if (row >= 0 && row < height && column >= 0 && column < width)
+            y[size_t(((at / (across * down) * height + row) * width + column) * layout.channels +
+                     channel)] += patch[size_t(layout.tile.place(i, j))];
+        }
+    }
+  return workspace.finish(workspace.narrow<double>(y, invocation.operands[0].type(), shape));
+}
+
+Outcome evaluateWeightsGradient(const Invocation &invocation) {
+  Workspace workspace(invocation);
+  std::vector<int64_t> kernel = invocation.attributes.integers("kernel");
+  std::vector<int64_t> dilations = invocation.attributes.integers("dilations");
+  std::vector<int64_t> window = dilated(workspace, kernel, dilations);
+  Layout layout =
+      layoutOfProducts(workspace, invocation, window, std::vector<int64_t>(window.size(), 1));
+  if (!workspace.ok())
+    return workspace.status();
+  std::span<double> products = workspace.widen<double>(invocation.operands[0]);
+  Shape shape{layout.images};
+  shape.insert(shape.end(), kernel.begin(), kernel.end());
+  shape.push_back(layout.channels);
+  std::span<double> y = workspace.zeros<double>(shape);
+  if (!workspace.ok())
+    return workspace.status();
+  int64_t down = layout.tile.isLine ? 1 : kernel[0], across = kernel.back();
+  Spectrum spectrum(layout.tile);
+  std::vector<double> patch(size_t(layout.tile.numbers()));
+  for (int64_t at = 0; at < layout.tiles(); ++at)
+    for (int64_t channel = 0; channel < layout.channels; ++channel) {
+      spectrum.forEach(kFourierThirds, [&](double &re, double &im, int64_t plane, bool isReal) {
+        auto from = [&](int64_t part) {
+          return products[size_t(layout.offset(plane + part, at, channel))];
+        };
+        re = isReal ? from(0) : from(0) - from(1) + from(2);
+        im = isReal ? 0 : -from(1) - from(2);
+      });
+      spectrum.inverse(patch);
+      for (int64_t i = 0; i < down; ++i)
+        for (int64_t j = 0; j < across; ++j)
+          y[size_t(((at * down + i) * across + j) * layout.channels + channel)] =
+              patch[size_t(layout.tile.place(i * dilations[0], j * dilations.back()))] /
+              double(layout.tile.numbers());
+    }
+  return workspace.finish(workspace.narrow<double>(y, invocation.operands[0].type(), shape));
 }
 
 Outcome evaluateConv(const Invocation &invocation) {
@@ -383,7 +530,11 @@ Outcome evaluateConv(const Invocation &invocation) {
 constexpr Entry kEntries[] = {{"fourier_input", evaluateInput},
                               {"fourier_weights", evaluateWeights},
                               {"fourier_output", evaluateOutput},
-                              {"fourier_conv", evaluateConv}};
+                              {"fourier_conv", evaluateConv},
+                              {"fourier_changing_weights", evaluateChangingWeights},
+                              {"fourier_gradient", evaluateGradient},
+                              {"fourier_image_gradient", evaluateImageGradient},
+                              {"fourier_weights_gradient", evaluateWeightsGradient}};
 
 } // namespace
 

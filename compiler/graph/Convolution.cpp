@@ -1,4 +1,5 @@
-// Convolution and pooling: shape functions.
+// Convolution, its passes and pooling: shape functions.
+#include "compiler/graph/ConvolutionPasses.h"
 #include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
@@ -6,6 +7,8 @@ using namespace tensmith::graph;
 
 #define GET_OP_CLASSES
 #include "compiler/graph/ConvolutionOps.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/graph/ConvolutionPassesOps.cpp.inc"
 
 namespace tensmith::graph {
 
@@ -13,6 +16,10 @@ void GraphDialect::addConvolution() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/ConvolutionOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/ConvolutionPassesOps.cpp.inc"
       >();
 }
 
@@ -188,6 +195,39 @@ LogicalResult ConvTransposeOp::inferResults(ShapeContext &shapes, SmallVectorImp
                  (w[2 + dim] - 1) * getDilations()[dim] + 1 - getPads()[dim] -
                  getPads()[spatial + dim];
   return infer.give(infer.element(0), x);
+}
+
+LogicalResult ConvWeightsGradientOp::inferResults(ShapeContext &shapes,
+                                                  SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (failed(infer.requireSameElement(0, 1, "(V1)")))
+    return failure();
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 3, 64, "x")))
+    return failure();
+  Dims x = infer.dims(0), g = infer.dims(1);
+  size_t spatial = x.size() - 2;
+  int64_t group = getGroup();
+  Window window{getStrides(), getPads(), getDilations()};
+  if (g.size() != x.size() || getKernel().size() != spatial || group <= 0)
+    return infer.error() << "(V1) x and g have ranks " << x.size() << " and " << g.size()
+                         << ", the window " << getKernel().size() << " dimensions";
+  if (failed(checkWindow(infer, window, spatial)) ||
+      failed(infer.requireEqual(x[0], g[0], "(V1)", "images of x and g")) ||
+      failed(infer.requireMultiple(x[1], group, "(V2)", "the number of channels")) ||
+      failed(infer.requireMultiple(g[1], group, "(V2)", "the number of outputs")))
+    return failure();
+  Dims w{g[1], shapes.simplify(x[1].floorDiv(group))};
+  for (size_t dim = 0; dim < spatial; ++dim) {
+    AffineExpr kernel = infer.constant(getKernel()[dim]);
+    AffineExpr count = windowCount(infer, x[2 + dim], kernel, window, dim, spatial, false);
+    if (!count || failed(infer.requireEqual(count, g[2 + dim], "(V4)",
+                                            "positions of the window and those of g")))
+      return failure();
+    w.push_back(kernel);
+  }
+  return infer.give(infer.element(0), w);
 }
 
 LogicalResult DeformConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {

@@ -7,6 +7,7 @@
 // too (Decomposable::decompose). The weights' gradient is a matrix product of the cotangent and the
 // patches under the window, or several where those would be large.
 #include "compiler/graph/ChannelOrder.h"
+#include "compiler/graph/ConvolutionPasses.h"
 #include "compiler/graph/SamplingGradient.h"
 #include "compiler/graph/WindowGradient.h"
 
@@ -267,13 +268,16 @@ size_t positionsTogether(const GradientCode &code, Value x, const Windows &windo
   return size_t((all + parts - 1) / parts);
 }
 
-Value weightsGradient(const Pullback &pull, const Windows &windows) {
-  const GradientCode &code = pull.code;
-  Value x = pull.operand(0), w = pull.operand(1), g = pull.cotangent();
-  if (!g)
+/// The gradient [M, C / group, window...] for an image x of cotangent g.
+Value weightsGradient(const GradientCode &code, Value x, Value g, const Windows &windows,
+                      int64_t group) {
+  if (!x || !g)
     return {};
-  int64_t group = integerOf(pull.op, "group", 1);
-  GraphCode::Dims dims = code.dims(w), outputs = code.dims(g);
+  auto &shapes = code.graph.shapes;
+  GraphCode::Dims outputs = code.dims(g), dims{outputs[1]};
+  dims.push_back(shapes.simplify(code.dims(x)[1].floorDiv(group)));
+  for (int64_t size : windows.kernel)
+    dims.push_back(code.size(size));
   auto counts = ArrayRef(outputs).drop_front(2);
   Value image = padded(code, x, windows);
   if (constant(dims[1]) == 1 && constant(dims[0]) == group)
@@ -300,6 +304,44 @@ Value weightsGradient(const Pullback &pull, const Windows &windows) {
   return code.reshape(code.concat(parts, 2), dims);
 }
 
+/// Whether the gradients stay whole until the compiler chooses an algorithm for them
+/// (rewrite/FourierPasses.cpp): of stride 1, over one or two dimensions of known size.
+bool staysWhole(const GradientCode &code, Value x, const Windows &windows) {
+  constexpr size_t kMostDimensions = 2;
+  auto isOne = [](int64_t step) { return step == 1; };
+  auto isNegative = [](int64_t pad) { return pad < 0; };
+  auto isOpen = [](AffineExpr size) { return !constant(size); };
+  GraphCode::Dims dims = code.dims(x);
+  return windows.kernel.size() <= kMostDimensions && windows.count() > 1 &&
+         llvm::all_of(windows.strides, isOne) && llvm::none_of(windows.low, isNegative) &&
+         llvm::none_of(windows.high, isNegative) &&
+         llvm::none_of(ArrayRef(dims).drop_front(), isOpen);
+}
+
+/// What an operator of this convolution's attributes has.
+SmallVector<NamedAttribute> attributesOf(const GradientCode &code, const Windows &windows,
+                                         int64_t group) {
+  SmallVector<int64_t> pads(windows.low);
+  llvm::append_range(pads, windows.high);
+  return {code.integers("strides", windows.strides), code.integers("pads", pads),
+          code.integers("dilations", windows.dilations), code.integer("group", group)};
+}
+
+Value wholeWeightsGradient(const GradientCode &code, Value x, Value g, const Windows &windows,
+                           int64_t group) {
+  SmallVector<NamedAttribute> attributes = attributesOf(code, windows, group);
+  attributes.push_back(code.integers("kernel", windows.kernel));
+  return code.op("graph.conv_weights_gradient", {x, g}, attributes);
+}
+
+Value wholeImageGradient(const GradientCode &code, Value g, Value w, const Windows &windows,
+                         int64_t group) {
+  SmallVector<NamedAttribute> attributes = attributesOf(code, windows, group);
+  attributes.push_back(
+      code.integers("output_padding", SmallVector<int64_t>(windows.kernel.size(), 0)));
+  return code.op("graph.conv_transpose", {g, w, code.graph.none()}, attributes);
+}
+
 Value convolution(const Pullback &pull, unsigned operand) {
   const GradientCode &code = pull.code;
   Value x = pull.operand(0), w = pull.operand(1);
@@ -309,13 +351,21 @@ Value convolution(const Pullback &pull, unsigned operand) {
   if (!kernel || isChannelsLast(pull.op))
     return {};
   Windows windows = windowsOf(pull.op, *kernel);
+  Value g = pull.cotangent();
+  int64_t group = integerOf(pull.op, "group", 1);
+  if (!g)
+    return {};
+  bool isDepthwise = group > 1 && constant(code.dims(w)[0]) == group;
+  bool isWhole = !isDepthwise && staysWhole(code, x, windows) && staysWhole(code, w, windows);
   if (operand == 1)
-    return code.reshapeLike(weightsGradient(pull, windows), w);
+    return code.reshapeLike(isWhole ? wholeWeightsGradient(code, x, g, windows, group)
+                                    : weightsGradient(code, x, g, windows, group),
+                            w);
   GraphCode::Dims dims = code.dims(x);
-  Value result =
-      transposedConvolution(code, pull.cotangent(), w, windows, integerOf(pull.op, "group", 1),
-                            ArrayRef(dims).drop_front(2));
-  return code.reshapeLike(result, x);
+  return code.reshapeLike(
+      isWhole ? wholeImageGradient(code, g, w, windows, group)
+              : transposedConvolution(code, g, w, windows, group, ArrayRef(dims).drop_front(2)),
+      x);
 }
 
 /// Without the bias, and with the channels in dimension 1.
@@ -379,6 +429,16 @@ LogicalResult ConvTransposeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Va
   return finish(y, results);
 }
 
+LogicalResult ConvWeightsGradientOp::decompose(GraphBuilder &graph,
+                                               SmallVectorImpl<Value> &results) {
+  GradientCode code(graph);
+  Value x = getX(), g = getG();
+  if (!GraphCode::isRanked(x) || !GraphCode::isRanked(g))
+    return failure();
+  return finish(weightsGradient(code, x, g, windowsOf(*this, getKernel()), int64_t(getGroup())),
+                results);
+}
+
 std::span<const NamedGradientRule> convolutionGradients() {
   static const NamedGradientRule kRules[] = {
       {"conv", expandedOrPulled(plainConvolution, convolution, Linear::Each, 0b11)},
@@ -390,6 +450,10 @@ std::span<const NamedGradientRule> convolutionGradients() {
       {"fourier_input", kNoGradient},
       {"fourier_weights", kNoGradient},
       {"fourier_output", kNoGradient},
+      {"fourier_changing_weights", kNoGradient},
+      {"fourier_gradient", kNoGradient},
+      {"fourier_image_gradient", kNoGradient},
+      {"fourier_weights_gradient", kNoGradient},
       {"fourier_conv", kNoGradient},
   };
   return kRules;

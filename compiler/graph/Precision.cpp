@@ -1,6 +1,7 @@
 // The rules by family, and those that users ask for; see Precision.h.
 #include "compiler/graph/Precision.h"
 
+#include "compiler/graph/ConvolutionPasses.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 
@@ -21,7 +22,9 @@ constexpr std::array<StringLiteral, 3> kRuleNames = {"always", "follow", "never"
 constexpr StringLiteral kPrefix = "casts: ";
 
 /// Larger operators (attention, recurrent layers) are decomposed into those before they are asked.
-bool multiplies(Operation *op) { return isa<MatMulOp, ConvOp>(op); }
+bool multiplies(Operation *op) {
+  return isa<MatMulOp, ConvOp, ConvTransposeOp, ConvWeightsGradientOp>(op);
+}
 
 /// Whose results span many orders of magnitude, or are next to none where their operands aren't:
 /// what is rounded there is told apart no longer.

@@ -4,6 +4,7 @@
 #include "base/Budget.h"
 #include "base/FileMapping.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/ConvolutionPasses.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/pipeline/Explanation.h"
@@ -17,6 +18,7 @@
 #include "compiler/program/PartialEvaluation.h"
 #include "compiler/program/Program.h"
 #include "compiler/program/Segments.h"
+#include "compiler/rewrite/FourierPasses.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/ShareKernels.h"
 #include "reference/Companion.h"
@@ -47,15 +49,17 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
   return passes.run(function);
 }
 
-// Products of codes before folding makes numbers of the weights' codes. Decomposition early, so
-// that the parts of larger operators are simplified and fused like any; what becomes straight code
-// must be so before folding and layout see it. Folding again after the layout has transposed
-// constants, and at the end for those that fusion has packed. Libraries get their operators before
-// these are transformed for kernels.
+// Products of codes before folding makes numbers of the weights' codes. Passes of convolutions
+// before decomposition takes their gradients apart, which is early, so that the parts of larger
+// operators are simplified and fused like any; what becomes straight code must be so before folding
+// and layout see it. Folding again after the layout has transposed constants, and at the end for
+// those that fusion has packed. Libraries get their operators before these are transformed for
+// kernels.
 constexpr Stage kRewrites[] = {{"check-sizes", rewrite::checkSizes},
                                {"simplify", rewrite::simplify},
                                {"integer-products", rewrite::multiplyIntegers},
                                {"fold-constants", rewrite::foldConstants},
+                               {"fourier-passes", rewrite::fourierPasses},
                                {"decompose", rewrite::decompose},
                                {"straighten", rewrite::straighten},
                                {"fold-constants", rewrite::foldConstants},
@@ -414,7 +418,9 @@ Status Compilation::emitKernels() {
         structure.op(), machine_,
         schedules_.pointsOf(key, root, kernel::kernelSymbols(structure.op()).size()));
     bool isOfRewrites = // no runtime has it
-        isa<graph::FourierInputOp, graph::FourierOutputOp, graph::FourierConvOp>(root);
+        isa<graph::FourierInputOp, graph::FourierOutputOp, graph::FourierConvOp,
+            graph::FourierChangingWeightsOp, graph::FourierGradientOp,
+            graph::FourierImageGradientOp, graph::FourierWeightsGradientOp>(root);
     if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
       unemitted_.push_back(label + ": " + emitted.status().message());
       if (graph::KernelOp copy = rewrite::copyToPlace(op, machine_))

@@ -9,7 +9,7 @@
 //
 // The weights' spectra are constants, and can be many times as many bytes as the weights: those of
 // a layer that are more than the bound below, or slower to read than the plain convolution is to
-// compute, are not made. Weights that are no constants stay with the plain convolution.
+// compute, are not made. Weights that are no constants are FourierPasses.cpp's.
 //
 // What a tile errs by is found out on the layer's own weights (RoundingError.h); beyond the
 // policy's bound the convolution stays as it is.
@@ -20,6 +20,7 @@
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/rewrite/ConvolutionCost.h"
+#include "compiler/rewrite/FourierCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
 #include "compiler/rewrite/Winograd.h"
@@ -33,13 +34,6 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-/// Pixels along a dimension of an image. Transforms beyond the usual size are much code, and
-/// taken for windows alone of which the others would leave few outputs.
-constexpr int64_t kSizes[] = {8, 12, 16, 24, 32, 48, 64, 96, 128};
-constexpr int64_t kUsualSize = 32;
-/// Of a longer line, the factors of the tile: rows are odd, columns powers of two.
-constexpr int64_t kRowsOfLine[] = {15, 21, 27, 35, 45, 63, 75, 81, 105, 125};
-constexpr int64_t kColumnsOfLine[] = {16, 32, 64, 128};
 /// Fewer taps along every dimension are left to minimal filtering, which needs about as few
 /// products for them, of smaller tiles.
 constexpr int64_t kLeastWindow = 5;
@@ -47,8 +41,6 @@ constexpr int64_t kLeastWindow = 5;
 constexpr int64_t kLeastChannels = 8;
 /// Bytes of a layer's spectra, and of all layers' together; more for one that a schedule asks for.
 constexpr double kMostBytes = 128 << 20, kMostOfAll = 256 << 20, kMostAsked = 512 << 20;
-/// A butterfly of a prime is straight code that grows with its square.
-constexpr int64_t kLargestPrime = 13;
 /// What a larger tile, with more bytes of weights, must take of a smaller one's time, and a
 /// transform of that of the other ways, since estimates err.
 constexpr double kWorthwhile = 0.8, kClearly = 0.8;
@@ -88,64 +80,9 @@ std::optional<Layer> layerOf(graph::ConvOp conv, const kernel::Machine &machine)
   return layer;
 }
 
-bool hasSmallFactors(int64_t size) {
-  for (int64_t factor = 2; factor <= kLargestPrime; ++factor)
-    while (size % factor == 0)
-      size /= factor;
-  return size == 1;
-}
-
-/// The transform's rows and columns for so many pixels along a dimension of an image, or of a line.
-/// Along a window of one there is nothing to transform.
 std::optional<FourierTile> tileOf(const Layer &layer, int64_t size) {
-  if (size < 1 || !hasSmallFactors(size))
-    return std::nullopt;
-  if (layer.window.size() == 2) {
-    int64_t rows = layer.window[0] > 1 ? size : 1, columns = layer.window[1] > 1 ? size : 1;
-    return FourierTile::of(std::array{rows, columns}, layer.window);
-  }
-  int64_t columns = size;
-  if (size > std::end(kSizes)[-1])
-    columns = std::min<int64_t>(size & -size, std::end(kColumnsOfLine)[-1]);
-  return FourierTile::of(std::array{size / columns, columns}, layer.window);
+  return fourierTile(layer.window, size);
 }
-
-SmallVector<int64_t> sizesFor(const Layer &layer) {
-  SmallVector<int64_t> sizes(std::begin(kSizes), std::end(kSizes));
-  int64_t most = std::max(kUsualSize, 2 * *llvm::max_element(layer.window) + 2);
-  llvm::erase_if(sizes, [&](int64_t size) { return size > most; });
-  if (layer.window.size() == 1)
-    for (int64_t rows : kRowsOfLine)
-      for (int64_t columns : kColumnsOfLine)
-        sizes.push_back(rows * columns);
-  llvm::sort(sizes);
-  llvm::erase_if(sizes, [&](int64_t size) { return !tileOf(layer, size); });
-  return sizes;
-}
-
-/// Counts what a transform does.
-struct Counting {
-  struct Number {};
-  int64_t *count;
-
-  Number did() const { return ++*count, Number(); }
-  Number add(Number, Number) const { return did(); }
-  Number sub(Number, Number) const { return did(); }
-  Number negate(Number) const { return Number(); } // becomes part of what follows
-  Number scale(double factor, Number) const { return factor == 0 ? Number() : did(); }
-  Number scaleAdd(double, Number, Number) const { return did(); }
-};
-
-/// Operations of transforms of so many numbers.
-struct Operations {
-  explicit Operations(int64_t size) {
-    using Transform = Fourier<Counting>;
-    Transform ofReal(Counting{&real}), ofComplex(Counting{&complex});
-    ofReal.forward(Transform::Numbers(size_t(size)));
-    ofComplex.transform(Transform::Complexes(size_t(size), {{}, Counting::Number()}), -1);
-  }
-  int64_t real = 0, complex = 0;
-};
 
 class Estimate {
 public:
@@ -167,26 +104,16 @@ public:
   double fourier(const FourierTile &tile) const {
     double tiles = double(layer_.images * tile.tilesOf(layer_.output));
     double rate = kernel::weightRate(constants_ + bytes(tile), machine_);
-    Operations ofRow(tile.columns), ofColumn(tile.rows);
-    int64_t complexColumns = tile.halfColumns() - tile.realColumns();
-    double ofColumns =
-        double(ofColumn.real * tile.realColumns() + ofColumn.complex * complexColumns);
+    FourierTransforms transforms(machine_, tile);
     double rowsIn = tile.isLine ? double(tile.rows) : double(std::min(tile.rows, layer_.input[0]));
     double rowsOut =
         tile.isLine ? double(tile.rows) : double(std::min(tile.down, layer_.output[0]));
-    double numbers = double(tile.numbers()), columns = double(tile.columns);
-    bool isNear = int64_t(numbers) * machine_.vectorBytes <= machine_.l1Bytes;
-    double access = isNear ? kCyclesOfNearAccess : kCyclesOfAccess;
-    // Pixels are copied, rows and columns are read and written.
-    double in = access * (4 * rowsIn * columns + 2 * numbers);
-    double out = access * (4 * rowsOut * columns + 2 * numbers);
-    double cyclesIn = in + (rowsIn * double(ofRow.real) + ofColumns) / kOperations;
-    double cyclesOut = out + (rowsOut * double(ofRow.real) + ofColumns) / kOperations;
+    double cyclesIn = transforms.forward(rowsIn), cyclesOut = transforms.inverse(rowsOut);
     if (layer_.isDepthwise)
-      return tiles * vectors(layer_.in) * (cyclesIn + cyclesOut + numbers) +
+      return tiles * vectors(layer_.in) * (cyclesIn + cyclesOut + double(tile.numbers())) +
              tiles * bytes(tile) / rate;
     double planes = double(tile.planes(kFourierThirds));
-    double pages = kCyclesOfPlane * planes;
+    double pages = transforms.pages();
     double channels = double(layer_.in + layer_.out);
     // Of few rows each weight is waited for.
     kernel::Products each{planes * double(layer_.group), tiles, double(layer_.in / layer_.group),
@@ -207,10 +134,6 @@ public:
   }
 
 private:
-  // Measured on kernels of this kind.
-  static constexpr double kOperations = 3; // in a cycle, that are no products
-  static constexpr double kCyclesOfNearAccess = 0.35, kCyclesOfAccess = 0.8; // tiles beyond the L1
-  static constexpr double kCyclesOfPlane = 1;                                // another page
   /// Of a vector of a plain depthwise convolution: by its kernel, and where each element is
   /// computed for itself.
   static constexpr double kCyclesOfTap = 0.6, kCyclesOfLoopedTap = 40;
@@ -251,7 +174,7 @@ std::optional<Choice> measuredChoice(graph::ConvOp conv, const Layer &layer, dou
   if (auto cycles = cyclesOfWinograd(conv, rate, options))
     without = std::min(without, *cycles);
   SmallVector<Candidate> candidates;
-  for (int64_t size : sizesFor(layer))
+  for (int64_t size : fourierSizes(layer.window))
     if (auto tile = tileOf(layer, size); tile && estimate.bytes(*tile) <= most)
       candidates.push_back({"fourier_tile", size, estimate.fourier(*tile)});
   llvm::sort(candidates,
@@ -292,7 +215,7 @@ Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double s
     return *measured;
   double least = estimate.direct() * kClearly / kWorthwhile;
   Choice best;
-  for (int64_t size : sizesFor(layer)) {
+  for (int64_t size : fourierSizes(layer.window)) {
     auto tile = tileOf(layer, size);
     double cycles = estimate.bytes(*tile) <= most ? estimate.fourier(*tile) : least;
     if (cycles < least * kWorthwhile) {
@@ -382,7 +305,7 @@ LogicalResult fourier(func::FuncOp function, const Options &options) {
     kernel::Point schedule;
     if (layer->isCandidate) {
       SmallVector<int64_t> sizes{0};
-      llvm::append_range(sizes, sizesFor(*layer));
+      llvm::append_range(sizes, fourierSizes(layer->window));
       options.offer(conv, kernel::choice::fourierTile, sizes);
     }
     if (layer->isCandidate || choice.size > 0)

@@ -1,6 +1,7 @@
 // The table of rewrites.
 #include "compiler/rewrite/Rewrites.h"
 
+#include "compiler/rewrite/FourierPasses.h"
 #include "compiler/rewrite/ShareKernels.h"
 
 namespace tensmith::rewrite {
@@ -25,6 +26,10 @@ Table<Rewrite> &rewrites() {
       {"graph-fourier",
        "compute convolutions with large windows by Fourier transforms where that is faster",
        fourier},
+      {"graph-fourier-passes",
+       "compute convolutions of changing weights, and their gradients, by Fourier transforms where "
+       "that is faster",
+       fourierPasses},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},
       {"graph-strassen", "compute large products by seven of quarters where that is faster",

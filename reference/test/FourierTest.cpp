@@ -14,6 +14,56 @@ struct Layer {
   Integers kernel, pads, dilations, tile;
 };
 
+/// With dimension `from` moved to `to`.
+HostTensor moved(const HostTensor &x, int64_t from, int64_t to) {
+  Integers permutation;
+  for (int64_t dim = 0; dim < x.rank(); ++dim)
+    if (dim != from)
+      permutation.push_back(dim);
+  permutation.insert(permutation.begin() + to, from);
+  return evaluated("transpose", {x}, {{"permutation", permutation}})[0];
+}
+
+void expectNear(const HostTensor &found, const HostTensor &wanted) {
+  ASSERT_EQ(found.shape(), wanted.shape());
+  double largest = 1;
+  for (int64_t i = 0; i < wanted.size(); ++i)
+    largest = std::max(largest, std::abs(wanted.getDouble(i)));
+  for (int64_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found.getDouble(i), wanted.getDouble(i), 1e-5 * largest) << "element " << i;
+}
+
+/// The gradients by the planes X of the image, W of the weights and those of g, against the plain
+/// ones.
+void expectGradients(const Layer &layer, const HostTensor &x, const HostTensor &w,
+                     const HostTensor &g, const HostTensor &X, const HostTensor &W,
+                     const Integers &window) {
+  int64_t last = x.rank() - 1;
+  Integers ones(layer.kernel.size(), 1), zeros(layer.kernel.size(), 0);
+  AttributeList plain{{"group", layer.group},
+                      {"pads", layer.pads},
+                      {"dilations", layer.dilations},
+                      {"strides", ones}};
+  AttributeList frame{{"group", layer.group}, {"tile", layer.tile}};
+  HostTensor gFirst = moved(g, last, 1);
+  AttributeList transposed = plain, sums = plain, ofG = frame, ofImage = frame, ofWeights = frame;
+  transposed.push_back({"output_padding", zeros});
+  sums.push_back({"kernel", layer.kernel});
+  ofG.push_back({"window", window});
+  ofImage.insert(ofImage.end(), {{"window", window}, {"pads", layer.pads}, {"image", layer.input}});
+  ofWeights.insert(ofWeights.end(), {{"dilations", layer.dilations}, {"kernel", layer.kernel}});
+  HostTensor G = evaluated("fourier_gradient", {g}, ofG)[0];
+  HostTensor products = evaluated("matmul", {G, moved(W, 2, 1)}, {})[0];
+  expectNear(moved(evaluated("fourier_image_gradient", {products}, ofImage)[0], last, 1),
+             evaluated("conv_transpose", {gFirst, w}, transposed)[0]);
+  products = evaluated("matmul", {moved(X, 2, 1), G}, {})[0];
+  expectNear(moved(evaluated("fourier_weights_gradient", {products}, ofWeights)[0], last, 0),
+             evaluated("conv_weights_gradient", {moved(x, last, 1), gFirst}, sums)[0]);
+  AttributeList changing = frame;
+  changing.push_back({"dilations", layer.dilations});
+  expectNear(evaluated("fourier_changing_weights", {moved(w, 0, last)}, changing)[0], W);
+}
+
 // Breaks where a tile, its rim, a frequency, a plane of a product or a group is taken for another.
 TEST(FourierReference, IsTheConvolution) {
   const Layer layers[] = {
@@ -65,6 +115,7 @@ TEST(FourierReference, IsTheConvolution) {
     for (int64_t i = 0; i < found[0].size(); ++i)
       ASSERT_NEAR(found[0].getDouble(i), plain[0].getDouble(i), 1e-4)
           << "layer " << &layer - layers << ", element " << i;
+    expectGradients(layer, x, w, ramp(y, 4), planes[0], weights[0], window);
   }
 }
 

@@ -210,6 +210,28 @@ TEST_F(Decomposition, OfTransposedConvolution) {
            integer("group", layer.group)});
 }
 
+// Breaks where a stride, a dilation, a pad or a group is another's, or patches are cut wrongly.
+TEST_F(Decomposition, OfWeightsGradient) {
+  struct Layer {
+    std::vector<int64_t> x, g, kernel, strides, pads, dilations;
+    int64_t group = 1;
+  };
+  auto integers = [&](StringRef name, ArrayRef<int64_t> values) {
+    return builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(values));
+  };
+  for (const Layer &layer :
+       {Layer{{2, 3, 5, 6}, {2, 4, 4, 4}, {2, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
+        Layer{{1, 4, 7, 6}, {1, 6, 4, 3}, {3, 2}, {2, 3}, {1, 1, 1, 1}, {1, 1}, 2},
+        Layer{{2, 2, 6, 7}, {2, 3, 5, 6}, {2, 2}, {1, 1}, {1, 0, 0, 1}, {2, 2}},
+        Layer{{2, 3, 5, 5}, {2, 3, 3, 3}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 3},
+        Layer{{3, 4, 9}, {3, 2, 9}, {3}, {1}, {2, 0}, {1}}})
+    check("graph.conv_weights_gradient", {random(layer.x), random(layer.g)},
+          {integers("kernel", layer.kernel), integers("strides", layer.strides),
+           integers("pads", layer.pads), integers("dilations", layer.dilations),
+           integer("group", layer.group)},
+          1e-4);
+}
+
 TEST_F(Decomposition, OfEinsum) {
   auto a = random({2, 3, 5}), b = random({2, 5, 4});
   for (StringRef equation :

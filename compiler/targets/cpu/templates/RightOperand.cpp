@@ -28,11 +28,17 @@ int64_t stepOfRight(Operation *root, const Machine &machine) {
 }
 
 /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
+/// pack(b)             ->  reshape(b) where its columns are one panel: nothing changes its place
 Value pack(graph::GraphBuilder &graph, Value matrix, int64_t width) {
   auto transpose = matrix.getDefiningOp<graph::TransposeOp>();
   bool turned = transpose && swapsLast(transpose);
   if (turned)
     matrix = transpose.getX();
+  auto dims = graph.shapes.dims(matrix.getType());
+  if (!turned && dims.back() == graph.shapes.constant(width)) {
+    dims.insert(dims.end() - 2, graph.shapes.constant(1));
+    return graph.reshape(matrix, dims);
+  }
   return graph::GraphBuilder::first(
       graph.create("pack", matrix,
                    {graph.named("width", graph.builder.getI64IntegerAttr(width)),

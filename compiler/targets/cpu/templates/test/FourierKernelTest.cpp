@@ -73,7 +73,8 @@ std::string kernelOf(const std::string &name, const std::string &attributes,
 void expectAgreement(const std::string &text, const std::string &summary, const Layer &layer,
                      int64_t tilesApart) {
   SizedPoint point;
-  point.point.set(*kFourier.choices[0], tilesApart);
+  if (summary != "fourier image gradient") // an item of which is all tiles
+    point.point.set(*kFourier.choices[0], tilesApart);
   KernelRunner runner(text, hostKernelMachine(), point);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.summary(), summary);
@@ -116,6 +117,72 @@ TEST(FourierKernel, OutputWithBiasAndEpilogue) {
                              {layer.planes(), {y.back()}}, y, true),
                     "fourier output", layer);
   }
+}
+
+// Breaks where a tile's zeros begin too early or too late, or a plane has another's sign.
+TEST(FourierKernel, Gradient) {
+  for (const Layer &layer : kLayers)
+    expectAgreement(
+        kernelOf("fourier_gradient",
+                 layer.attributes() + ", group = " + std::to_string(layer.group) + " : i64",
+                 {layer.outputs()}, layer.planes(), false),
+        "fourier gradient", layer);
+}
+
+// Breaks where tiles that overlap are not added up, padding is written, or what follows comes
+// before the last tile.
+TEST(FourierKernel, ImageGradientWithEpilogue) {
+  for (const Layer &layer : kLayers)
+    expectAgreement(kernelOf("fourier_image_gradient",
+                             layer.attributes() + ", image = " +
+                                 integers({layer.image.begin() + 1, layer.image.end() - 1}) +
+                                 ", pads = " + integers(layer.pads) +
+                                 ", group = " + std::to_string(layer.group) + " : i64",
+                             {layer.planes()}, layer.image, true),
+                    "fourier image gradient", layer);
+}
+
+struct Weights {
+  Shape w; // [C / group, kernel..., M]
+  std::vector<int64_t> tile, dilations;
+  int64_t group = 1;
+
+  Shape planes() const {
+    std::vector<int64_t> window;
+    for (size_t dim = 0; dim < dilations.size(); ++dim)
+      window.push_back((w[dim + 1] - 1) * dilations[dim] + 1);
+    int64_t count = FourierTile::of(tile, window)->planes(kFourierThirds);
+    return {count * group, w[0], w.back() / group};
+  }
+  std::string attributes() const {
+    return "tile = " + integers(tile) + ", dilations = " + integers(dilations) +
+           ", group = " + std::to_string(group) + " : i64";
+  }
+};
+
+const Weights kWeights[] = {
+    {{3, 5, 3, 17}, {8, 8}, {1, 1}},    {{2, 5, 5, 36}, {16, 12}, {3, 2}, 2},
+    {{1, 1, 7, 16}, {1, 24}, {1, 1}},   {{4, 9, 1, 5}, {24, 1}, {2, 1}},
+    {{2, 11, 20}, {1, 32}, {2}},        {{3, 31, 10}, {15, 8}, {3}, 2},
+    {{1, 8, 8, 48}, {8, 8}, {1, 1}, 3},
+};
+
+// Breaks where a tap, a channel of a group or the conjugate is taken for another.
+TEST(FourierKernel, Weights) {
+  for (const Weights &weights : kWeights)
+    expectAgreement(kernelOf("fourier_changing_weights", weights.attributes(), {weights.w},
+                             weights.planes(), false),
+                    "fourier weights", kLayers[0]);
+}
+
+// The same of the way back.
+TEST(FourierKernel, WeightsGradientWithEpilogue) {
+  for (const Weights &weights : kWeights)
+    expectAgreement(kernelOf("fourier_weights_gradient",
+                             weights.attributes() + ", kernel = " +
+                                 integers({weights.w.begin() + 1, weights.w.end() - 1}),
+                             {weights.planes()}, weights.w, true),
+                    "fourier weights gradient", kLayers[0]);
 }
 
 // Breaks if a pair is multiplied by another's, or an inverse reads what was written over.
