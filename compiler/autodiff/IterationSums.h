@@ -1,12 +1,13 @@
-// Sums of products over a loop's iterations: the cotangents of matrices that its body multiplies by.
+// Sums of products over a loop's iterations: the cotangents of matrices that its body multiplies
+// by.
 //
 // before: sum + left[0]^T right[0] + left[1]^T right[1] + ...
 // after:  of a few iterations at a time, 16 say, from the last to the first:
 //         sum = sum + left[i..i+16]^T right[i..i+16]
 //
 // One product of all iterations would be as good, but its order could not be kept by a way back
-// that goes through the loop in parts (LoopParts.h). Groups lie at multiples of their length, and so
-// do the parts: sums have the same bits, whatever is gone back through at a time.
+// that goes through the loop in parts (LoopParts.h). Groups lie at multiples of their length, and
+// so do the parts: sums have the same bits, whatever is gone back through at a time.
 #pragma once
 
 #include "compiler/autodiff/Activity.h"
@@ -24,8 +25,7 @@ int64_t iterationsTogether(graph::LoopOp loop);
 
 /// Of `trips` iterations, a scalar of i64; `right` has the last one first.
 mlir::Value sumOfProducts(const graph::GradientCode &code, Activity &activity, mlir::Value sum,
-                          mlir::Value left, mlir::Value right, mlir::Value trips,
-                          int64_t together);
+                          mlir::Value left, mlir::Value right, mlir::Value trips, int64_t together);
 /// Of all iterations in one product.
 mlir::Value productOfAll(const graph::GradientCode &code, mlir::Value left, mlir::Value right);
 

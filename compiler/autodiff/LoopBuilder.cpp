@@ -24,8 +24,7 @@ Value LoopBuilder::carry(Value initial, Type type) {
   return block_->addArgument(type, location_);
 }
 
-FailureOr<graph::LoopOp> LoopBuilder::close(Value trips, Value condition,
-                                            ArrayRef<Value> yielded) {
+FailureOr<graph::LoopOp> LoopBuilder::close(Value trips, Value condition, ArrayRef<Value> yielded) {
   if (llvm::is_contained(yielded, Value()) || llvm::is_contained(initial_, Value()))
     return failure();
   {

@@ -127,7 +127,7 @@ protected:
 /// What the loop over parts leaves to the way back.
 struct KeptStates {
   SmallVector<Value> results; // of the loop
-  Value total; // iterations that there were
+  Value total;                // iterations that there were
   Value starts;
   SmallVector<Value> stacks; // of a carried value each
 };
@@ -224,8 +224,7 @@ private:
 
   Value nextLength() {
     if (!isSegments())
-      return code_.op("graph.min",
-                      {code_.mul(length_, number(kBranch)), number(kLongestPart)});
+      return code_.op("graph.min", {code_.mul(length_, number(kBranch)), number(kLongestPart)});
     Value next = code_.add(parts_.iteration(), number(1));
     Value units = code_.add(code_.div(next, number(kPartsOfALength)), number(1));
     return code_.mul(units, number(unit_));
@@ -234,7 +233,9 @@ private:
   FailureOr<KeptStates> replace(graph::LoopOp whole) {
     size_t count = carriedCount();
     auto results = whole.getResults();
-    KeptStates kept{{}, results[count], results[count + 2],
+    KeptStates kept{{},
+                    results[count],
+                    results[count + 2],
                     llvm::to_vector_of<Value>(results.slice(count + 3, count))};
     for (size_t i = 0; i < loop_.getNumResults(); ++i) {
       Value old = loop_.getResult(unsigned(i)), now = results[i];
@@ -323,8 +324,8 @@ public:
   LeafByLeaf(const graph::GradientCode &code, Activity &activity, graph::LoopOp loop,
              const KeptStates &kept, Checkpointing plan, Reverse &outer, Procedures *procedures)
       : Parts(code, activity, loop), kept_(kept), isRecursive_(plan == Checkpointing::Recursive),
-        leaf_(unitOf(loop, kLeaf)),
-        outer_(outer), procedures_(procedures), way_(code, activity, loop.getLoc()),
+        leaf_(unitOf(loop, kLeaf)), outer_(outer), procedures_(procedures),
+        way_(code, activity, loop.getLoc()),
         cotangents_(code, way_, code.builder.saveInsertionPoint()) {}
 
   LogicalResult run(ArrayRef<Value> given) {
@@ -449,8 +450,8 @@ private:
         return failure();
     for (auto [sum, result] :
          llvm::zip_equal(cotangents_.sums, results.drop_front(numbers_.size()))) {
-      LogicalResult added =
-          sum.isRows ? addRows(code_, outer_, sum.of, joined(sum.of, result)) : outer_.add(sum.of, result);
+      LogicalResult added = sum.isRows ? addRows(code_, outer_, sum.of, joined(sum.of, result))
+                                       : outer_.add(sum.of, result);
       if (failed(added))
         return failure();
     }

@@ -9,10 +9,10 @@
 //                go back through them; end = start }
 //
 // Segments: each part is a leaf, and parts get longer, by 16 iterations after 16 of them, so that n
-// iterations have O(sqrt n) parts of at most O(sqrt n) iterations, though n need not be known. Recursive: parts
-// have 64, 256, 1024, ... iterations and leaves 64. Before a leaf is gone back through, the loop
-// runs on from the last state of the stack, and pushes one after each 4^k leaves, the largest that
-// fit: at most three of each k are there at a time, O(log n).
+// iterations have O(sqrt n) parts of at most O(sqrt n) iterations, though n need not be known.
+// Recursive: parts have 64, 256, 1024, ... iterations and leaves 64. Before a leaf is gone back
+// through, the loop runs on from the last state of the stack, and pushes one after each 4^k leaves,
+// the largest that fit: at most three of each k are there at a time, O(log n).
 //
 // The iterations are copies of the same body, which know their number in the whole loop: random
 // numbers and rows of inputs are those of that iteration. Sums begin with what the way back has

@@ -149,8 +149,7 @@ LogicalResult Reverse::pull(Operation *op) {
 }
 
 LogicalResult Reverse::pullLoop(graph::LoopOp loop, ArrayRef<Value> given) {
-  Checkpointing plan =
-      procedures_ && !keepsLoops_ ? procedures_->plan() : Checkpointing::None;
+  Checkpointing plan = procedures_ && !keepsLoops_ ? procedures_->plan() : Checkpointing::None;
   return reverseLoop(code_, activity_, loop, given, *this, procedures_, plan);
 }
 

@@ -353,9 +353,7 @@ public:
   }
   Value beginSum(Value of) override { return code_.zerosLike(of); }
   LogicalResult giveSum(Value of, Value sum) override { return outer_.add(of, sum); }
-  LogicalResult giveRows(Value of, Value rows) override {
-    return addRows(code_, outer_, of, rows);
-  }
+  LogicalResult giveRows(Value of, Value rows) override { return addRows(code_, outer_, of, rows); }
 
 private:
   const graph::GradientCode &code_;
@@ -398,8 +396,7 @@ Type SizesAround::typeOfState(graph::ShapeContext &shapes, Value value) const {
 bool isShortLoop(graph::LoopOp loop) {
   auto trips = graph::constantInteger(loop.getTripCount());
   bool hasLoops = !loop.getBody().getOps<graph::LoopOp>().empty();
-  return trips && *trips <= (hasLoops ? kShortLoopOfLoops : kShortLoop) &&
-         graph::neverStops(loop);
+  return trips && *trips <= (hasLoops ? kShortLoopOfLoops : kShortLoop) && graph::neverStops(loop);
 }
 
 LogicalResult addRows(const graph::GradientCode &code, Reverse &reverse, Value of, Value rows) {

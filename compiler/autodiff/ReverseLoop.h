@@ -1,7 +1,7 @@
 // The way back of one loop, and whom it hands its cotangents to.
 //
-// A loop is gone back through whole (ReverseLoop.cpp), or in parts (LoopParts.h), of which each is a
-// loop with the same body that begins at a later iteration.
+// A loop is gone back through whole (ReverseLoop.cpp), or in parts (LoopParts.h), of which each is
+// a loop with the same body that begins at a later iteration.
 #pragma once
 
 #include "compiler/autodiff/Activity.h"

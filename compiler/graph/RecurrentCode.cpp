@@ -223,8 +223,8 @@ struct Outcome {
   SmallVector<Value> state; // [batch, hidden] each
 };
 
-/// The loop's body: yields the condition, the states and the step's result. The loop's first step is
-/// step `first` of all, or the first where that is null.
+/// The loop's body: yields the condition, the states and the step's result. The loop's first step
+/// is step `first` of all, or the first where that is null.
 LogicalResult fillBody(const GraphCode &code, Block *body, const Layer &layer,
                        const Direction &direction, Cell cell, Value inputs, Value lengths,
                        Value first) {
@@ -335,8 +335,8 @@ std::optional<Outcome> runGroups(const GraphCode &code, const Layer &layer,
     Value group = body->getArgument(0);
     SmallVector<Value> state(body->getArguments().drop_front(2));
     Value own = code.op("graph.gather", {x, group}, {code.integer("axis", 0)});
-    Value first = code.mul(
-        group, code.graph.scalar(code.builder.getI64Type(), double(kStepsTogether)));
+    Value first =
+        code.mul(group, code.graph.scalar(code.builder.getI64Type(), double(kStepsTogether)));
     Operation *loop = runSteps(code, layer, direction, cell, projected(code, direction, own), state,
                                lengths, first);
     if (!loop)
@@ -372,8 +372,7 @@ std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
     Value inputs = projected(code, direction, x);
     if (direction.isBackward && inputs)
       inputs = reversed(code, inputs, lengths);
-    Operation *loop =
-        runSteps(code, layer, direction, cell, inputs, direction.initial, column, {});
+    Operation *loop = runSteps(code, layer, direction, cell, inputs, direction.initial, column, {});
     if (!loop)
       return std::nullopt;
     size_t states = direction.initial.size();

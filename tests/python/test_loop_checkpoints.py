@@ -48,11 +48,13 @@ def test_gradients_have_the_same_bits(kind, by, lengths, tmp_path):
 
 
 class Drawn:
-    """A Loop with a body drawn at random: two states, weights and rows from outside, draws, what is stacked, a condition that may end it."""
+    """A Loop with a body drawn at random: two states, weights and rows from outside, draws, what is stacked, a condition that may end it.
+
+    Products have more than 1,024 multiply-adds, so that no plan makes one kernel of a whole loop, which sums up in another order."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
-        self.nodes, self.rows, self.columns = [], *(int(size) for size in self.random.integers(1, 6, 2))
+        self.nodes, self.rows, self.columns = [], *(int(size) for size in self.random.integers(12, 18, 2))
         self.shapes = {"a": (self.rows, self.columns), "b": (self.columns,), "v": (self.columns,)}
         self.node("Gather", ["xs", "i"], (self.columns,), axis=0)
         self.node("Cast", ["i"], (), to=F32)
@@ -107,7 +109,7 @@ class Drawn:
             return self.random.standard_normal(shape).astype(np.float32)
 
         return {"n": np.int64(trips), "end": np.int64(end), "xs": normal(max(trips, end + 2), self.columns), "v": normal(self.columns),
-                "w": normal(self.columns, self.columns) / 2, "a0": normal(self.rows, self.columns), "b0": normal(self.columns)}  # fmt: skip
+                "w": normal(self.columns, self.columns) / 4, "a0": normal(self.rows, self.columns), "b0": normal(self.columns)}  # fmt: skip
 
 
 # Breaks when a copy of the body is not what the body is: another draw, another row, another end; or when sums are in another order.
