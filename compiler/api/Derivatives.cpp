@@ -23,7 +23,11 @@ bool isComplete(const char *const *list, size_t count) {
 
 } // namespace
 
+/// Memory that is planned to a budget has no room for what the run alone tells the sizes of, as of
+/// a loop's parts.
 autodiff::Checkpointing checkpointing(const ts_compile_options &options) {
+  if (options.memory_budget)
+    return autodiff::Checkpointing::None;
   std::string_view plan = options.recomputation ? options.recomputation : "";
   return plan == "segments"    ? autodiff::Checkpointing::Segments
          : plan == "recursive" ? autodiff::Checkpointing::Recursive

@@ -18,14 +18,15 @@ namespace tensmith::autodiff {
 
 enum class Mode : uint8_t { Reverse, Forward };
 
-/// What of a recursion is kept for the way back. The rest is computed again.
+/// What of a recursion or a loop is kept for the way back. The rest is computed again.
 enum class Checkpointing : uint8_t {
   None,      // what each iteration used
   Segments,  // O(sqrt n): states between segments, which are run again one by one
   Recursive, // O(log n): states in the middle of what is gone back through
 };
 
-/// Of a module: a derivative of its program keeps some states and runs again from those.
+/// Of a module: a derivative in it keeps some states of a recursion or a loop, and runs again from
+/// those.
 inline constexpr char kCheckpointed[] = "graph.checkpointed";
 
 /// Arguments and results are named by their attribute `graph.name`, or else "input0" and
@@ -42,7 +43,7 @@ struct Derivative {
   /// The function's own results keep their bits, whatever is made of its operators for the
   /// derivative: what the policy `exact` asks for.
   bool keepsBits = false;
-  /// Reverse: of recursion by tail calls (Checkpoints.h).
+  /// Reverse: of recursion by tail calls (Checkpoints.h) and loops (LoopParts.h).
   Checkpointing checkpointing = Checkpointing::None;
 };
 

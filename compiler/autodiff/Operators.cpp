@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/Sequences.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/graph/RecurrentGroups.h"
 #include "compiler/program/Effects.h"
 #include "compiler/program/Structures.h"
 
@@ -21,6 +22,8 @@ bool expansionOf(const graph::GradientCode &outer, Operation *op, SmallVectorImp
   ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
   if (rule && rule->expand)
     return !hasUnknownRank(op) && succeeded(rule->expand(code, op, results));
+  if (graph::isRecurrentLayer(op))
+    return succeeded(graph::decomposeInGroups(op, graph, results));
   auto whole = dyn_cast<graph::Decomposable>(op);
   return !rule && whole && succeeded(whole.decompose(graph, results));
 }

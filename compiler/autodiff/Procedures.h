@@ -28,7 +28,7 @@ class Procedures {
 public:
   Procedures(mlir::ModuleOp module, const graph::GradientCode &code,
              Checkpointing plan = Checkpointing::None)
-      : module_(module), code_(code), changes_(module, code),
+      : module_(module), code_(code), plan_(plan), changes_(module, code),
         checkpoints_(module, code, changes_, plan) {}
 
   /// The reverse of a call, and of a branch or match, given its result's cotangent.
@@ -37,6 +37,7 @@ public:
   mlir::LogicalResult pullChoice(mlir::Operation *choice, mlir::Value cotangent, Reverse &reverse,
                                  Activity &activity);
   Changes &changes() { return changes_; }
+  Checkpointing plan() const { return plan_; }
 
 private:
   /// Names, and the types of what the first gives beside its result and of what the second gives.
@@ -66,6 +67,7 @@ private:
 
   mlir::ModuleOp module_;
   const graph::GradientCode &code_;
+  Checkpointing plan_;
   Changes changes_;
   Checkpoints checkpoints_;
   llvm::StringMap<Pair> pairs_;                 // by function and active arguments

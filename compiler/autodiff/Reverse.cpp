@@ -130,7 +130,7 @@ LogicalResult Reverse::pull(Operation *op) {
   if (failed(checkOperandsKnown(activity_, op)))
     return failure();
   if (auto loop = dyn_cast<graph::LoopOp>(op))
-    return reverseLoop(code_, activity_, loop, given, *this, procedures_);
+    return pullLoop(loop, given);
   if (auto branch = dyn_cast<graph::IfOp>(op))
     return pullBranch(branch, given);
   if (auto call = dyn_cast<program::CallOp>(op); call && procedures_)
@@ -146,6 +146,11 @@ LogicalResult Reverse::pull(Operation *op) {
   if (auto field = dyn_cast<program::FieldOp>(op); field && procedures_)
     return pullField(field, given[0]);
   return pullTensorOperator(op, given);
+}
+
+LogicalResult Reverse::pullLoop(graph::LoopOp loop, ArrayRef<Value> given) {
+  Checkpointing plan = procedures_ && !keepsLoops_ ? procedures_->plan() : Checkpointing::None;
+  return reverseLoop(code_, activity_, loop, given, *this, procedures_, plan);
 }
 
 LogicalResult Reverse::pullTensorOperator(Operation *op, ArrayRef<Value> given) {

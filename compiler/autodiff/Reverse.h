@@ -9,6 +9,7 @@
 #pragma once
 
 #include "compiler/autodiff/Changes.h"
+#include "compiler/autodiff/Differentiate.h"
 #include "compiler/autodiff/Operators.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -22,9 +23,11 @@ public:
   /// Builds where the code's builder stands. Calls and branches of programs go by `procedures`;
   /// there are none where it is null.
   /// `keepsRows`: what a procedure's weights get from products is left as rows (Changes.h).
+  /// `keepsLoops`: loops are gone back through whole, as what is in a loop that is recorded has to.
   Reverse(const graph::GradientCode &code, Activity &activity, Procedures *procedures = nullptr,
-          bool keepsRows = false)
-      : code_(code), activity_(activity), procedures_(procedures), keepsRows_(keepsRows) {}
+          bool keepsRows = false, bool keepsLoops = false)
+      : code_(code), activity_(activity), procedures_(procedures), keepsRows_(keepsRows),
+        keepsLoops_(keepsLoops) {}
 
   /// Adds to the cotangent of a value; nothing where the value is not active. That of a value of a
   /// data type is a change (Changes.h).
@@ -72,12 +75,13 @@ private:
   void pullRead(program::ReadOp read, mlir::Value cotangent);
   Changes &changes();
   mlir::LogicalResult pullTensorOperator(mlir::Operation *op, llvm::ArrayRef<mlir::Value> given);
+  mlir::LogicalResult pullLoop(graph::LoopOp loop, llvm::ArrayRef<mlir::Value> given);
   mlir::LogicalResult pullBranch(graph::IfOp branch, llvm::ArrayRef<mlir::Value> given);
 
   const graph::GradientCode &code_;
   Activity &activity_;
   Procedures *procedures_;
-  bool keepsRows_;
+  bool keepsRows_, keepsLoops_;
   llvm::MapVector<mlir::Value, mlir::Value> cotangents_; // null where there are others alone
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Slice>> slices_;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Parts>> parts_;
@@ -87,6 +91,6 @@ private:
 /// The reverse of a loop: `given` are its results' cotangents, null where zero.
 mlir::LogicalResult reverseLoop(const graph::GradientCode &code, Activity &activity,
                                 graph::LoopOp loop, llvm::ArrayRef<mlir::Value> given,
-                                Reverse &outer, Procedures *procedures);
+                                Reverse &outer, Procedures *procedures, Checkpointing plan);
 
 } // namespace tensmith::autodiff

@@ -6,11 +6,17 @@
 //
 // Two things are not added up in the loop, since that would cost the whole each time: rows of a
 // tensor that the body reads at its own iteration, whose cotangents are scanned out, and matrices
-// that the body multiplies by, whose cotangent is one product over all iterations, behind the loop.
+// that the body multiplies by, whose cotangent is made of products over many iterations, behind the
+// loop (IterationSums.h).
 //
 // What has another size in each iteration, as a state that grows, can't be scanned out: the forward
 // loop carries a sequence of it, which the way back reads from its end.
-#include "compiler/autodiff/Reverse.h"
+#include "compiler/autodiff/ReverseLoop.h"
+
+#include "compiler/autodiff/IterationSums.h"
+#include "compiler/autodiff/LoopBuilder.h"
+#include "compiler/autodiff/LoopParts.h"
+#include "compiler/autodiff/Procedures.h"
 #include "compiler/graph/Structure.h"
 
 using namespace mlir;
@@ -20,13 +26,14 @@ namespace {
 
 class LoopReversal {
 public:
-  LoopReversal(const graph::GradientCode &code, Activity &activity, graph::LoopOp loop,
-               Reverse &outer, Procedures *procedures)
-      : code_(code), activity_(activity), loop_(loop), outer_(outer),
-        inner_(code, activity, procedures) {}
+  LoopReversal(const graph::GradientCode &code, Activity &activity, LoopPart part,
+               LoopCotangents &cotangents, Procedures *procedures)
+      : code_(code), activity_(activity), loop_(part.loop), part_(part), cotangents_(cotangents),
+        inner_(code, activity, procedures, /*keepsRows=*/false, /*keepsLoops=*/true),
+        around_(part.loop), backward_(code, activity, part.loop.getLoc()),
+        isShort_(isShortLoop(part.loop)) {}
 
   LogicalResult run(ArrayRef<Value> given) {
-    takeNamesAround();
     if (Value goesOn = body().getTerminator()->getOperand(0); activity_.isUnknown(goesOn))
       return reportUnknown(activity_, goesOn, loop_);
     if (failed(beginBackward(given)) || failed(reverseBody()) || failed(endBackward()) ||
@@ -41,6 +48,7 @@ private:
     Value from;
     Value left; // of a product: what was multiplied, in the body
     Value cotangent;
+    int64_t together = 1; // iterations
   };
 
   Block &body() { return loop_.getBody().front(); }
@@ -67,39 +75,26 @@ private:
     Value last = code_.add(trips_, -1);
     if (!last)
       return failure();
-    auto scalar = [](Type element) { return RankedTensorType::get({}, element); };
-    makeScaffold();
-    Value step = block_->addArgument(scalar(code_.builder.getI64Type()), loop_.getLoc());
-    block_->addArgument(scalar(code_.builder.getI1Type()), loop_.getLoc());
     for (size_t i = 0; i < carriedCount(); ++i) {
       Value argument = body().getArgument(unsigned(2 + i));
       if (!activity_.isActive(argument))
         continue;
       Value start = results[i] ? results[i] : code_.zerosLike(loop_.getResult(unsigned(i)));
-      bool isVaried = varies(argument);
+      bool isVaried = around_.varies(argument);
       if (!isVaried)
         start = withType(code_, start, argument.getType());
       if (!start)
         return failure();
-      carried_.push_back(unsigned(i));
-      initial_.push_back(start);
-      block_->addArgument(isVaried ? typeOfState(argument) : start.getType(), loop_.getLoc());
+      numbers_.push_back(unsigned(i));
+      carried_.push_back(backward_.carry(
+          start, isVaried ? around_.typeOfState(code_.graph.shapes, argument) : start.getType()));
     }
     OpBuilder::InsertionGuard guard(code_.builder);
-    code_.builder.setInsertionPointToEnd(block_);
-    iteration_ = code_.sub(last, step);
+    code_.builder.setInsertionPointToEnd(&backward_.block());
+    place_ = iteration_ = code_.sub(last, backward_.iteration());
+    if (part_.offset)
+      place_ = code_.add(iteration_, part_.offset);
     return seedBody(results);
-  }
-
-  /// A loop of nothing, for its region to have a place while it is not known what it carries.
-  void makeScaffold() {
-    Value none = code_.graph.none();
-    OperationState place(loop_.getLoc(), graph::LoopOp::getOperationName());
-    place.addOperands({none, none});
-    place.addRegion();
-    scaffold_ = cast<graph::LoopOp>(code_.builder.create(place));
-    block_ = new Block();
-    scaffold_.getBody().push_back(block_);
   }
 
   /// What the loop's results have got, to what its body yields.
@@ -108,65 +103,31 @@ private:
     code_.builder.setInsertionPoint(yield);
     marker_ = code_.builder.create<graph::NoneOp>(loop_.getLoc(), code_.builder.getNoneType());
     auto values = cast<graph::YieldOp>(yield).getValues();
-    for (auto [position, number] : llvm::enumerate(carried_))
-      if (failed(inner_.add(values[1 + number], block_->getArgument(unsigned(2 + position)))))
+    for (auto [number, cotangent] : llvm::zip_equal(numbers_, carried_))
+      if (failed(inner_.add(values[1 + number], cotangent)))
         return failure();
     for (size_t i = carriedCount(); i < results.size(); ++i)
-      if (results[i] && failed(inner_.add(values[1 + i], row(results[i]))))
+      if (results[i] && failed(inner_.add(values[1 + i], row(results[i], place_))))
         return failure();
-    return success(iteration_ != nullptr);
+    return success(place_ != nullptr);
   }
 
-  /// The names of sizes that are the same in each iteration: those that values around the loop
-  /// have.
-  void takeNamesAround() {
-    auto take = [&](TypeRange types) {
-      for (Type type : types)
-        if (auto ranked = dyn_cast<RankedTensorType>(type))
-          around_.insert(graph::symbolNames(ranked).begin(), graph::symbolNames(ranked).end());
-    };
-    for (Operation *scope = loop_; !isa<func::FuncOp>(scope); scope = scope->getParentOp()) {
-      take(scope->getBlock()->getArgumentTypes());
-      for (Operation &op : *scope->getBlock())
-        take(op.getResultTypes());
-    }
-  }
-  bool varies(Value value) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    return type && llvm::any_of(graph::symbolNames(type),
-                                [&](StringAttr name) { return !around_.contains(name); });
-  }
-  /// The value's type with names of its own for sizes that vary.
-  Type typeOfState(Value value) {
-    auto &shapes = code_.graph.shapes;
-    return shapes.withSizes(value.getType(), [&](AffineExpr size) {
-      bool isFixed = true;
-      size.walk([&](AffineExpr part) {
-        if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
-          isFixed &= around_.contains(shapes.symbols()[symbol.getPosition()]);
-      });
-      return isFixed ? size : shapes.freshSymbol("carried");
-    });
+  Value row(Value stack, Value at) {
+    return code_.op("graph.gather", {stack, at}, {code_.integer("axis", 0)});
   }
 
-  Value row(Value stack) {
-    return code_.op("graph.gather", {stack, iteration_}, {code_.integer("axis", 0)});
-  }
+  /// The number of an iteration, in the body.
+  Value position() { return part_.position ? part_.position : body().getArgument(0); }
 
   bool readsRow(Operation *op) {
     auto gather = dyn_cast<graph::GatherOp>(op);
-    return gather && gather.getIndices() == body().getArgument(0) && gather.getAxis() == 0 &&
+    return gather && gather.getIndices() == position() && gather.getAxis() == 0 &&
            activity_.isActive(gather.getX()) && isOutside(gather.getX()) &&
            graph::GraphCode::isRanked(gather.getX());
   }
-  bool multipliesByOuter(Operation *op) {
-    auto matmul = dyn_cast<graph::MatMulOp>(op);
-    auto rank = [](Value x) {
-      auto type = dyn_cast<RankedTensorType>(x.getType());
-      return type ? type.getRank() : 0;
-    };
-    return matmul && activity_.isActive(matmul.getB()) && isOutside(matmul.getB()) &&
-           rank(matmul.getB()) == 2 && rank(matmul.getA()) >= 2 && !varies(matmul.getA());
+  bool isSummedBehind(Operation *op) {
+    return multipliesByOuter(loop_, op) && activity_.isActive(op->getOperand(1)) &&
+           !around_.varies(op->getOperand(0));
   }
 
   /// The way back is built behind the body's own operators, whose values it uses, and moved.
@@ -180,14 +141,15 @@ private:
       if (failed(reverseOperator(op)))
         return failure();
     auto first = std::next(marker_->getIterator());
-    block_->getOperations().splice(block_->end(), body().getOperations(), first,
-                                   body().getTerminator()->getIterator());
+    Block &block = backward_.block();
+    block.getOperations().splice(block.end(), body().getOperations(), first,
+                                 body().getTerminator()->getIterator());
     marker_->erase();
     return success();
   }
 
   LogicalResult reverseOperator(Operation *op) {
-    bool isRow = readsRow(op), isProduct = multipliesByOuter(op);
+    bool isRow = readsRow(op), isProduct = isSummedBehind(op);
     if (!isRow && !isProduct)
       return inner_.run(op, op);
     Value cotangent = inner_.take(op->getResult(0));
@@ -199,7 +161,7 @@ private:
       return success();
     }
     Value left = op->getOperand(0);
-    deferred_.push_back({op->getOperand(1), left, cotangent});
+    deferred_.push_back({op->getOperand(1), left, cotangent, iterationsTogether(left)});
     if (!activity_.isActive(left))
       return success();
     const graph::GradientRule *rule = graph::findGradientRule(op);
@@ -208,32 +170,31 @@ private:
 
   /// The block yields its condition, carried cotangents, sums, and what is scanned out.
   LogicalResult endBackward() {
-    OpBuilder::InsertionGuard guard(code_.builder);
-    code_.builder.setInsertionPointToEnd(block_);
-    SmallVector<Value> yielded{block_->getArgument(1)};
-    for (auto [position, number] : llvm::enumerate(carried_)) {
-      Value own = block_->getArgument(unsigned(2 + position)),
-            state = body().getArgument(2 + number);
-      Value given = inner_.take(state);
-      if (varies(state))
-        yielded.push_back(given ? given : code_.zerosLike(state));
-      else
-        yielded.push_back(withType(code_, given ? given : code_.zerosLike(own), own.getType()));
+    yielded_.push_back(backward_.condition());
+    {
+      OpBuilder::InsertionGuard guard(code_.builder);
+      code_.builder.setInsertionPointToEnd(&backward_.block());
+      for (auto [number, own] : llvm::zip_equal(numbers_, carried_)) {
+        Value state = body().getArgument(2 + number), given = inner_.take(state);
+        if (around_.varies(state))
+          yielded_.push_back(given ? given : code_.zerosLike(state));
+        else
+          yielded_.push_back(withType(code_, given ? given : code_.zerosLike(own), own.getType()));
+      }
     }
     for (Value value : inner_.reached()) {
       if (!isOutside(value))
         continue; // a value of the body that was computed from nothing wanted
       sums_.push_back(value);
-      Value sum = block_->addArgument(value.getType(), loop_.getLoc());
-      yielded.push_back(
+      Value sum = backward_.carry(cotangents_.beginSum(value), value.getType());
+      OpBuilder::InsertionGuard guard(code_.builder);
+      code_.builder.setInsertionPointToEnd(&backward_.block());
+      yielded_.push_back(
           withType(code_, code_.addChanges(sum, inner_.take(value)), value.getType()));
     }
     for (const Deferred &part : deferred_)
-      yielded.push_back(part.cotangent);
-    if (llvm::is_contained(yielded, Value()))
-      return failure();
-    code_.builder.create<graph::YieldOp>(loop_.getLoc(), yielded);
-    return success();
+      yielded_.push_back(part.cotangent);
+    return success(!llvm::is_contained(yielded_, Value()));
   }
 
   /// Values of the body that the way back uses are scanned out by the forward loop and read from
@@ -241,18 +202,23 @@ private:
   LogicalResult recordForward() {
     llvm::SetVector<Value> used;
     auto isBodys = [&](Value value) { return value.getParentRegion() == &loop_.getBody(); };
-    block_->walk([&](Operation *op) {
+    backward_.block().walk([&](Operation *op) {
       for (Value operand : op->getOperands())
         if (isBodys(operand))
           used.insert(operand);
     });
+    for (Value operand : yielded_)
+      if (isBodys(operand))
+        used.insert(operand);
     OpBuilder::InsertionGuard guard(code_.builder);
-    code_.builder.setInsertionPointAfter(iteration_.getDefiningOp());
+    code_.builder.setInsertionPointAfter(place_.getDefiningOp());
     SmallVector<Value> recorded;
     for (Value value : used) {
       Operation *op = value.getDefiningOp();
       if (value == body().getArgument(0))
         replaceInBackward(value, iteration_);
+      else if (value == part_.position)
+        replaceInBackward(value, place_);
       else if (isa_and_nonnull<graph::ConstantOp, graph::NoneOp, graph::IotaOp>(op))
         replaceInBackward(value, code_.builder.clone(*op)->getResult(0));
       else if (isa<RankedTensorType>(value.getType()))
@@ -267,7 +233,7 @@ private:
     LoopExtension extension;
     SmallVector<Value> inSequences;
     for (Value value : recorded)
-      (varies(value) ? inSequences : extension.scanned).push_back(value);
+      (around_.varies(value) ? inSequences : extension.scanned).push_back(value);
     SmallVector<Value> inStacks(extension.scanned);
     for (const Deferred &part : deferred_)
       if (part.left)
@@ -292,7 +258,7 @@ private:
     ResultRange added = loop_.getResults().take_back(extension.scanned.size());
     stacks_.assign(added.begin(), added.end());
     for (auto [value, stack] : llvm::zip(inStacks, stacks_)) {
-      Value again = withType(code_, row(stack), value.getType());
+      Value again = withType(code_, row(stack, iteration_), value.getType());
       if (!again)
         return failure();
       replaceInBackward(value, again);
@@ -362,35 +328,21 @@ private:
 
   void replaceInBackward(Value value, Value by) {
     value.replaceUsesWithIf(by, [&](OpOperand &use) {
-      return scaffold_.getBody().isAncestor(use.getOwner()->getParentRegion());
+      return backward_.region().isAncestor(use.getOwner()->getParentRegion());
     });
+    std::replace(yielded_.begin(), yielded_.end(), value, by);
   }
 
   LogicalResult handOver() {
-    for (Value value : sums_)
-      initial_.push_back(code_.zerosLike(value));
-    Value none = code_.graph.none();
-    if (llvm::is_contained(initial_, Value()))
+    auto backward = backward_.close(trips_, {}, yielded_);
+    if (failed(backward))
       return failure();
-    OperationState state(loop_.getLoc(), graph::LoopOp::getOperationName());
-    state.addOperands({trips_, none});
-    state.addOperands(initial_);
-    state.addTypes(
-        SmallVector<Type>(initial_.size() + deferred_.size(), code_.builder.getNoneType()));
-    state.addRegion()->takeBody(scaffold_.getBody());
-    activity_.retire(scaffold_);
-    auto backward = cast<graph::LoopOp>(code_.builder.create(state));
-    SmallVector<Type> types;
-    if (failed(backward.inferResults(code_.graph.shapes, types)))
-      return failure();
-    for (auto [result, type] : llvm::zip_equal(backward.getResults(), types))
-      result.setType(type);
-    auto results = backward.getResults();
-    for (auto [position, number] : llvm::enumerate(carried_))
-      if (failed(outer_.add(loop_.getCarried()[number], results[position])))
+    auto results = backward->getResults();
+    for (auto [position, number] : llvm::enumerate(numbers_))
+      if (failed(cotangents_.giveCarried(number, results[position])))
         return failure();
     for (auto [position, value] : llvm::enumerate(sums_))
-      if (failed(outer_.add(value, results[carried_.size() + position])))
+      if (failed(cotangents_.giveSum(value, results[carried_.size() + position])))
         return failure();
     return handOverDeferred(results.take_back(deferred_.size()));
   }
@@ -398,54 +350,117 @@ private:
   LogicalResult handOverDeferred(ResultRange scanned) {
     size_t nextStack = 0;
     for (auto [part, stack] : llvm::zip_equal(deferred_, scanned)) {
-      Value inOrder = code_.op("graph.reverse", {stack}, {code_.integers("axes", {0})});
-      if (!inOrder)
-        return failure();
-      Value whole;
-      if (part.left) {
-        whole = product(stacks_[nextStack++], inOrder);
-      } else {
-        SmallVector<int64_t> starts(size_t(graph::GraphCode::rank(inOrder)), 0),
-            steps(starts.size(), 1);
-        whole = code_.placeLike(inOrder, part.from, starts, steps);
+      if (!part.left) {
+        Value inOrder = code_.op("graph.reverse", {stack}, {code_.integers("axes", {0})});
+        if (!inOrder || failed(cotangents_.giveRows(part.from, inOrder)))
+          return failure();
+        continue;
       }
-      if (failed(outer_.add(part.from, whole)))
+      Value left = stacks_[nextStack++];
+      Value whole = isShort_ ? productOfAll(code_, left, stack)
+                             : sumOfProducts(code_, activity_, cotangents_.beginSum(part.from),
+                                             left, stack, trips_, part.together);
+      if (!whole || failed(cotangents_.giveSum(part.from, whole)))
         return failure();
     }
     return success();
   }
 
-  /// The sum over all iterations and rows of left^T * right.
-  Value product(Value left, Value right) {
-    auto asRows = [&](Value x) {
-      auto dims = code_.dims(x);
-      AffineExpr columns = dims.pop_back_val();
-      return code_.reshape(x, {code_.graph.shapes.product(dims), columns});
-    };
-    return code_.matmul(code_.transpose(asRows(left), {1, 0}), asRows(right));
-  }
-
   const graph::GradientCode &code_;
   Activity &activity_;
   graph::LoopOp loop_;
-  Reverse &outer_;
-  Reverse inner_;          // of the body
-  graph::LoopOp scaffold_; // whose region becomes the backward loop's
-  Block *block_ = nullptr;
+  LoopPart part_;
+  LoopCotangents &cotangents_;
+  Reverse inner_; // of the body
+  SizesAround around_;
+  LoopBuilder backward_;
+  bool isShort_;
   Operation *marker_ = nullptr; // between the way forward and the way back, while both are in one
-  Value trips_, iteration_;
-  llvm::DenseSet<StringAttr> around_;
-  SmallVector<unsigned> carried_; // those whose cotangents are carried
-  SmallVector<Value> initial_, sums_;
+  Value trips_, iteration_, place_; // the last in the whole loop, where this is a part
+  SmallVector<unsigned> numbers_;   // of carried values whose cotangents are carried
+  SmallVector<Value> carried_;      // those cotangents, in the block
+  SmallVector<Value> sums_, yielded_;
   SmallVector<Deferred> deferred_;
   SmallVector<Value> stacks_; // of the deferred products' left operands
 };
 
+/// Hands all to the way back around the loop.
+class WholeLoop : public LoopCotangents {
+public:
+  WholeLoop(const graph::GradientCode &code, graph::LoopOp loop, Reverse &outer)
+      : code_(code), initial_(loop.getCarried()), outer_(outer) {}
+
+  LogicalResult giveCarried(unsigned number, Value cotangent) override {
+    return outer_.add(initial_[number], cotangent);
+  }
+  Value beginSum(Value of) override { return code_.zerosLike(of); }
+  LogicalResult giveSum(Value of, Value sum) override { return outer_.add(of, sum); }
+  LogicalResult giveRows(Value of, Value rows) override { return addRows(code_, outer_, of, rows); }
+
+private:
+  const graph::GradientCode &code_;
+  SmallVector<Value> initial_;
+  Reverse &outer_;
+};
+
 } // namespace
 
+SizesAround::SizesAround(graph::LoopOp loop) {
+  auto take = [&](TypeRange types) {
+    for (Type type : types)
+      if (auto ranked = dyn_cast<RankedTensorType>(type))
+        names_.insert(graph::symbolNames(ranked).begin(), graph::symbolNames(ranked).end());
+  };
+  for (Operation *scope = loop; !isa<func::FuncOp>(scope); scope = scope->getParentOp()) {
+    take(scope->getBlock()->getArgumentTypes());
+    for (Operation &op : *scope->getBlock())
+      take(op.getResultTypes());
+  }
+}
+
+bool SizesAround::varies(Value value) const {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && llvm::any_of(graph::symbolNames(type),
+                              [&](StringAttr name) { return !names_.contains(name); });
+}
+
+Type SizesAround::typeOfState(graph::ShapeContext &shapes, Value value) const {
+  return shapes.withSizes(value.getType(), [&](AffineExpr size) {
+    bool isFixed = true;
+    size.walk([&](AffineExpr part) {
+      if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+        isFixed &= names_.contains(shapes.symbols()[symbol.getPosition()]);
+    });
+    return isFixed ? size : shapes.freshSymbol("carried");
+  });
+}
+
+bool isShortLoop(graph::LoopOp loop) {
+  auto trips = graph::constantInteger(loop.getTripCount());
+  bool hasLoops = !loop.getBody().getOps<graph::LoopOp>().empty();
+  return trips && *trips <= (hasLoops ? kShortLoopOfLoops : kShortLoop) && graph::neverStops(loop);
+}
+
+LogicalResult addRows(const graph::GradientCode &code, Reverse &reverse, Value of, Value rows) {
+  if (!rows)
+    return failure();
+  SmallVector<int64_t> starts(size_t(graph::GraphCode::rank(rows)), 0), steps(starts.size(), 1);
+  return reverse.add(of, code.placeLike(rows, of, starts, steps));
+}
+
+LogicalResult reversePart(const graph::GradientCode &code, Activity &activity, LoopPart part,
+                          ArrayRef<Value> given, LoopCotangents &cotangents,
+                          Procedures *procedures) {
+  return LoopReversal(code, activity, part, cotangents, procedures).run(given);
+}
+
 LogicalResult reverseLoop(const graph::GradientCode &code, Activity &activity, graph::LoopOp loop,
-                          ArrayRef<Value> given, Reverse &outer, Procedures *procedures) {
-  return LoopReversal(code, activity, loop, outer, procedures).run(given);
+                          ArrayRef<Value> given, Reverse &outer, Procedures *procedures,
+                          Checkpointing plan) {
+  if (plan != Checkpointing::None && canBeCut(loop))
+    return reverseInParts(code, activity, loop, given, outer, procedures, plan);
+  WholeLoop whole(code, loop, outer);
+  return reversePart(code, activity, {loop, {}, {}}, given, whole, procedures);
 }
 
 } // namespace tensmith::autodiff

@@ -4,9 +4,12 @@
 // for all steps, and the loop multiplies the state alone. A backward direction runs forward over
 // the reversed sequence; with sequence lengths, each image's own part of it is reversed, and steps
 // beyond its length keep the state and give zeros.
+//
+// In groups, a loop over groups of steps multiplies the inputs of one and runs through it.
 #include "compiler/graph/CodedLstm.h"
-#include "compiler/graph/GraphCode.h"
+#include "compiler/graph/Gradient.h"
 #include "compiler/graph/RangeCodes.h"
+#include "compiler/graph/RecurrentGroups.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -128,6 +131,7 @@ struct Layer {
   int64_t gates = 1, hidden = 0;
   std::optional<double> clip;
   bool isLinearBeforeReset = false, isCoupled = false;
+  bool isInGroups = false;
   ArrayRef<LstmWeights>
       coded; // in place of the operands, of a direction each; the state is rounded
 };
@@ -219,9 +223,11 @@ struct Outcome {
   SmallVector<Value> state; // [batch, hidden] each
 };
 
-/// The loop's body: yields the condition, the states and the step's result.
+/// The loop's body: yields the condition, the states and the step's result. The loop's first step
+/// is step `first` of all, or the first where that is null.
 LogicalResult fillBody(const GraphCode &code, Block *body, const Layer &layer,
-                       const Direction &direction, Cell cell, Value inputs, Value lengths) {
+                       const Direction &direction, Cell cell, Value inputs, Value lengths,
+                       Value first) {
   OpBuilder::InsertionGuard guard(code.builder);
   code.builder.setInsertionPointToStart(body);
   Value step = body->getArgument(0);
@@ -230,7 +236,8 @@ LogicalResult fillBody(const GraphCode &code, Block *body, const Layer &layer,
   SmallVector<Value> next = cell(code, layer, direction, input, state);
   Value result = next[0];
   if (!GraphCode::isAbsent(lengths)) {
-    Value isWithin = code.op("graph.less", {step, lengths}); // [batch, 1]
+    Value isWithin =
+        code.op("graph.less", {first ? code.add(step, first) : step, lengths}); // [batch, 1], or []
     for (auto [value, old] : llvm::zip_equal(next, state))
       value = code.where(isWithin, value, old);
     result = result ? code.where(isWithin, result, code.scalar(result, 0)) : result;
@@ -250,32 +257,15 @@ LogicalResult fillBody(const GraphCode &code, Block *body, const Layer &layer,
   return success();
 }
 
-std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
-                                    const Direction &direction, Cell cell, Value x, Value lengths) {
-  Value inputs = code.matmul(x, direction.w);
-  if (direction.inputBias)
-    inputs = code.add(inputs, direction.inputBias);
-  if (direction.isBackward && inputs)
-    inputs = reversed(code, inputs, lengths);
-  if (!inputs)
-    return std::nullopt;
-  Value column;
-  if (!GraphCode::isAbsent(lengths))
-    column = code.reshape(code.cast(lengths, code.builder.getI64Type()),
-                          {code.dims(lengths)[0], code.size(1)});
-
-  GraphCode::Dims dims = code.dims(inputs);
-  dims.back() = code.size(layer.hidden);
-  SmallVector<Type> types;
-  for (Value state : direction.initial)
-    types.push_back(state.getType());
-  size_t states = types.size();
-  types.push_back(code.graph.shapes.tensorType(GraphCode::element(inputs), dims));
-
+/// A loop over dimension 0 of `over` that carries the states and scans out rows of the type; null
+/// where its body can't be built.
+Operation *loopOver(const GraphCode &code, Value over, ArrayRef<Value> initial, Type rows,
+                    llvm::function_ref<LogicalResult(Block *)> fill) {
   OperationState state(code.graph.location, LoopOp::getOperationName());
-  state.addOperands({code.sizeOf(inputs, 0), code.graph.none()});
-  state.addOperands(direction.initial);
-  state.addTypes(types);
+  state.addOperands({code.sizeOf(over, 0), code.graph.none()});
+  state.addOperands(initial);
+  state.addTypes(SmallVector<Type>(ValueRange(initial).getTypes()));
+  state.addTypes(rows);
   state.addRegion();
   Operation *loop = code.builder.create(state);
   Block *body = new Block();
@@ -283,17 +273,115 @@ std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
   auto scalarType = [&](Type element) { return RankedTensorType::get({}, element); };
   body->addArgument(scalarType(code.builder.getI64Type()), code.graph.location);
   body->addArgument(scalarType(code.builder.getI1Type()), code.graph.location);
-  for (size_t i = 0; i < states; ++i)
-    body->addArgument(types[i], code.graph.location);
-  if (failed(fillBody(code, body, layer, direction, cell, inputs, column))) {
-    loop->erase();
-    return std::nullopt;
+  for (Value value : initial)
+    body->addArgument(value.getType(), code.graph.location);
+  if (succeeded(fill(body)))
+    return loop;
+  loop->erase();
+  return nullptr;
+}
+
+Value projected(const GraphCode &code, const Direction &direction, Value x) {
+  Value inputs = code.matmul(x, direction.w);
+  return direction.inputBias ? code.add(inputs, direction.inputBias) : inputs;
+}
+
+/// Through the steps of `inputs`: the states and the sequence.
+Operation *runSteps(const GraphCode &code, const Layer &layer, const Direction &direction,
+                    Cell cell, Value inputs, ArrayRef<Value> initial, Value lengths, Value first) {
+  if (!inputs)
+    return nullptr;
+  GraphCode::Dims dims = code.dims(inputs);
+  dims.back() = code.size(layer.hidden);
+  Type rows = code.graph.shapes.tensorType(GraphCode::element(inputs), dims);
+  return loopOver(code, inputs, initial, rows, [&](Block *body) {
+    return fillBody(code, body, layer, direction, cell, inputs, lengths, first);
+  });
+}
+
+constexpr int64_t kStepsTogether = 16; // in a group
+
+/// Whether a sequence is cut into groups: one of a few is gone through at once.
+bool isLong(const GraphCode &code, Value x) {
+  auto steps = constantOf(code.dims(x)[0]);
+  return !hasUnknownSizes(x.getType()) && !(steps && *steps <= 4 * kStepsTogether);
+}
+
+/// Steps that the last group lacks are steps beyond all lengths.
+std::optional<Outcome> runGroups(const GraphCode &code, const Layer &layer,
+                                 const Direction &direction, Cell cell, Value x, Value lengths) {
+  ShapeContext &shapes = code.graph.shapes;
+  GraphCode::Dims dims = code.dims(x);
+  AffineExpr steps = dims[0],
+             groups = shapes.simplify((steps + (kStepsTogether - 1)).floorDiv(kStepsTogether)),
+             room = shapes.simplify(groups * kStepsTogether);
+  bool isFull = shapes.equal(room, steps);
+  if (!isFull) {
+    if (GraphCode::isAbsent(lengths))
+      lengths = code.sizeOf(x, 0);
+    GraphCode::Dims lacking = dims;
+    lacking[0] = shapes.simplify(room - steps);
+    x = code.concat({x, code.broadcast(code.scalar(x, 0), lacking)}, 0);
   }
+  x = code.reshape(x, {groups, code.size(kStepsTogether), dims[1], dims[2]});
+  if (!x)
+    return std::nullopt;
+  dims.back() = code.size(layer.hidden);
+  Type rows = shapes.tensorType(GraphCode::element(x),
+                                {groups, code.size(kStepsTogether), dims[1], dims[2]});
+  auto fill = [&](Block *body) -> LogicalResult {
+    OpBuilder::InsertionGuard guard(code.builder);
+    code.builder.setInsertionPointToStart(body);
+    Value group = body->getArgument(0);
+    SmallVector<Value> state(body->getArguments().drop_front(2));
+    Value own = code.op("graph.gather", {x, group}, {code.integer("axis", 0)});
+    Value first =
+        code.mul(group, code.graph.scalar(code.builder.getI64Type(), double(kStepsTogether)));
+    Operation *loop = runSteps(code, layer, direction, cell, projected(code, direction, own), state,
+                               lengths, first);
+    if (!loop)
+      return failure();
+    SmallVector<Value> yielded{body->getArgument(1)};
+    llvm::append_range(yielded, loop->getResults());
+    code.builder.create<YieldOp>(code.graph.location, yielded);
+    return success();
+  };
+  Operation *loop = loopOver(code, x, direction.initial, rows, fill);
+  if (!loop)
+    return std::nullopt;
   Outcome outcome;
-  outcome.sequence = loop->getResult(states);
-  if (direction.isBackward)
-    outcome.sequence = reversed(code, outcome.sequence, lengths);
+  size_t states = direction.initial.size();
+  outcome.sequence = code.reshape(loop->getResult(states), {room, dims[1], dims[2]});
+  if (!isFull)
+    outcome.sequence = code.slice(outcome.sequence, {0, 0, 0}, dims);
   outcome.state.append(loop->result_begin(), loop->result_begin() + states);
+  return outcome;
+}
+
+std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
+                                    const Direction &direction, Cell cell, Value x, Value lengths) {
+  Value column;
+  if (!GraphCode::isAbsent(lengths))
+    column = code.reshape(code.cast(lengths, code.builder.getI64Type()),
+                          {code.dims(lengths)[0], code.size(1)});
+  std::optional<Outcome> outcome;
+  if (layer.isInGroups && isLong(code, x)) {
+    Value inOrder = direction.isBackward ? reversed(code, x, lengths) : x;
+    outcome = inOrder ? runGroups(code, layer, direction, cell, inOrder, column) : std::nullopt;
+  } else {
+    Value inputs = projected(code, direction, x);
+    if (direction.isBackward && inputs)
+      inputs = reversed(code, inputs, lengths);
+    Operation *loop = runSteps(code, layer, direction, cell, inputs, direction.initial, column, {});
+    if (!loop)
+      return std::nullopt;
+    size_t states = direction.initial.size();
+    outcome.emplace();
+    outcome->sequence = loop->getResult(states);
+    outcome->state.append(loop->result_begin(), loop->result_begin() + states);
+  }
+  if (outcome && direction.isBackward)
+    outcome->sequence = reversed(code, outcome->sequence, lengths);
   return outcome;
 }
 
@@ -405,31 +493,64 @@ LogicalResult decomposeLayer(GraphBuilder &graph, Op op, Layer layer, Cell cell,
 }
 } // namespace
 
-LogicalResult RnnOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+namespace {
+
+LogicalResult decomposeRnn(RnnOp op, bool isInGroups, GraphBuilder &graph,
+                           SmallVectorImpl<Value> &results) {
   Layer layer;
-  return decomposeLayer(graph, *this, layer, rnnCell, {"tanh"}, {getInitialH()}, {}, results);
+  layer.isInGroups = isInGroups;
+  return decomposeLayer(graph, op, layer, rnnCell, {"tanh"}, {op.getInitialH()}, {}, results);
 }
 
-LogicalResult GruOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+LogicalResult decomposeGru(GruOp op, bool isInGroups, GraphBuilder &graph,
+                           SmallVectorImpl<Value> &results) {
   Layer layer;
+  layer.isInGroups = isInGroups;
   layer.gates = 3;
-  layer.isLinearBeforeReset = getLinearBeforeReset();
-  return decomposeLayer(graph, *this, layer, gruCell, {"sigmoid", "tanh"}, {getInitialH()}, {},
+  layer.isLinearBeforeReset = op.getLinearBeforeReset();
+  return decomposeLayer(graph, op, layer, gruCell, {"sigmoid", "tanh"}, {op.getInitialH()}, {},
                         results);
 }
 
-LogicalResult LstmOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
-  return decomposeCoded(*this, {}, graph, results);
-}
-
-LogicalResult decomposeCoded(LstmOp op, ArrayRef<LstmWeights> weights, GraphBuilder &graph,
-                             SmallVectorImpl<Value> &results) {
+LogicalResult decomposeLstm(LstmOp op, ArrayRef<LstmWeights> weights, bool isInGroups,
+                            GraphBuilder &graph, SmallVectorImpl<Value> &results) {
   Layer layer;
+  layer.isInGroups = isInGroups;
   layer.gates = 4;
   layer.isCoupled = op.getInputForget();
   layer.coded = weights;
   return decomposeLayer(graph, op, layer, lstmCell, {"sigmoid", "tanh", "tanh"},
                         {op.getInitialH(), op.getInitialC()}, op.getP(), results);
+}
+
+} // namespace
+
+LogicalResult RnnOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  return decomposeRnn(*this, false, graph, results);
+}
+
+LogicalResult GruOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  return decomposeGru(*this, false, graph, results);
+}
+
+LogicalResult LstmOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  return decomposeLstm(*this, {}, false, graph, results);
+}
+
+LogicalResult decomposeCoded(LstmOp op, ArrayRef<LstmWeights> weights, GraphBuilder &graph,
+                             SmallVectorImpl<Value> &results) {
+  return decomposeLstm(op, weights, false, graph, results);
+}
+
+bool isRecurrentLayer(Operation *op) { return isa<RnnOp, GruOp, LstmOp>(op); }
+
+LogicalResult decomposeInGroups(Operation *op, GraphBuilder &graph,
+                                SmallVectorImpl<Value> &results) {
+  if (auto rnn = dyn_cast<RnnOp>(op))
+    return decomposeRnn(rnn, true, graph, results);
+  if (auto gru = dyn_cast<GruOp>(op))
+    return decomposeGru(gru, true, graph, results);
+  return decomposeLstm(cast<LstmOp>(op), {}, true, graph, results);
 }
 
 } // namespace tensmith::graph
