@@ -283,15 +283,14 @@ private:
         bool isTold = true;
         size.walk([&](AffineExpr part) {
           if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
-            isTold &=
-                told.contains(part) || around_.contains(shapes.symbols()[symbol.getPosition()]);
+            isTold &= told.contains(part) || around_.has(shapes.symbols()[symbol.getPosition()]);
         });
         if (!isTold && !named.contains(size))
           named[size] = shapes.freshSymbol("carried");
       }
     if (named.empty())
       return named;
-    block_->walk([&](Operation *op) {
+    backward_.region().walk([&](Operation *op) {
       for (Value result : op->getResults())
         result.setType(renamed(result.getType(), named));
       for (Region &region : op->getRegions())

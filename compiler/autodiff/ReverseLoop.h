@@ -25,6 +25,7 @@ class SizesAround {
 public:
   explicit SizesAround(graph::LoopOp loop);
 
+  bool has(mlir::StringAttr name) const { return names_.contains(name); }
   /// Whether the value has another size in each iteration.
   bool varies(mlir::Value value) const;
   /// The value's type with names of its own for sizes that vary.
