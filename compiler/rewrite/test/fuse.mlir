@@ -97,10 +97,11 @@ func.func @rows_of_few_columns(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -> t
 
 // -----
 
-// Attention is one kernel, with keys and values packed before it; its queries are read where they lie.
+// Attention is one kernel, with keys packed before it; its queries are read where they lie, and its values, as wide as one panel, are packed as they lie.
 // CHECK-LABEL: func @attention
-// CHECK-COUNT-2: graph.kernel {{.*}}label = "pack"
-// CHECK: graph.kernel %arg0, {{.*}}, %arg3, {{.*}} {kind = "contraction"
+// CHECK: graph.kernel %arg1 {{.*}}label = "pack"
+// CHECK: graph.reshape %arg2
+// CHECK-NEXT: graph.kernel %arg0, {{.*}}, %arg3, {{.*}} {kind = "contraction"
 // CHECK: graph.transpose
 // CHECK: graph.matmul
 // CHECK: graph.softmax
