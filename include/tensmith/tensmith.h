@@ -215,7 +215,8 @@ TS_API const char *ts_module_warning(const ts_module *module);
 /* ---- Sessions ---- */
 
 /* Memory for intermediate results that sessions share which do not run at once: it becomes as large
- * as the largest run needs, and not as all together. Runs at the same time get a part each. */
+ * as the largest run needs, and not as all together. Runs at the same time get a part each. Memory
+ * of devices, and of procedures of programs, stays the sessions' own. */
 TS_API ts_status *ts_memory_pool_create(ts_memory_pool **out);
 TS_API void ts_memory_pool_free(ts_memory_pool *pool); /* sessions keep it alive */
 /* What it holds while none of its sessions runs. */

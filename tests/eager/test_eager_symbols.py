@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import threading
 
 import numpy
 import pytest
@@ -18,7 +19,7 @@ PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "symbols.md").rea
 def classifier(drop=0.0):
     x, label = symbol.Variable("x"), symbol.Variable("label")
     image = symbol.max_pool2d(symbol.relu(symbol.BatchNorm2d(symbol.Conv2d(x, 4, 3, padding=1, name="conv"), name="norm")), 2)
-    hidden = symbol.dropout(symbol.tanh(symbol.Linear(symbol.reshape(image, (-1, 4 * 4 * 4)), 16, name="hidden")), drop, True)
+    hidden = symbol.dropout(symbol.tanh(symbol.Linear(symbol.reshape(image, (-1, 4 * 4 * 4)), 16, name="hidden")), drop)
     return symbol.cross_entropy(symbol.Linear(hidden, 5, name="logits"), label, name="loss")
 
 
@@ -85,6 +86,7 @@ def test_binding_changes_nothing():
         classifier(0.5).bind(x=(3, 1, 8, 8), label=((3,), "int64"))
         assert nn.random.generator().state != after
     nn.manual_seed(3)
+    classifier(0.5).infer_shape(x=(3, 1, 8, 8), label=((3,), "int64"))
     first = classifier(0.5).bind(x=(3, 1, 8, 8), label=((3,), "int64"))
     assert nn.random.generator().state == after  # dropout drew nothing
     close(first.arguments["conv.weight"], executor.arguments["conv.weight"], 0)
@@ -93,7 +95,8 @@ def test_binding_changes_nothing():
 # Breaks if one mask is kept for all steps, or if what is read between forward and backward is of another mask than the gradient.
 def test_dropout_draws_in_each_step():
     x = symbol.Variable("x")
-    executor = symbol.dropout(x, 0.5, True).bind(x=(64,), gradients={"x": "write"})
+    executor = symbol.dropout(x, 0.5).bind(x=(64,), gradients={"x": "write"})
+    always = symbol.dropout(x, 0.5, True).bind(x=(64,), gradients={})
     masks = []
     for _ in range(3):
         (before,) = executor.forward(is_train=True, x=numpy.ones(64, "float32"))
@@ -102,6 +105,66 @@ def test_dropout_draws_in_each_step():
         close(executor.gradients["x"], before, 0)
         masks.append(before.numpy().tolist())
     assert masks[0] != masks[1] != masks[2] and set(masks[0]) == {0.0, 2.0}
+    assert executor.forward()[0].numpy().tolist() == [1.0] * 64
+    first, second = (always.forward(x=numpy.ones(64, "float32"))[0].numpy().tolist() for _ in range(2))
+    assert first != second and set(first) == {0.0, 2.0}
+
+
+# Breaks if another thread's binding takes what this thread's dropout draws.
+def test_threads_bind_at_once():
+    x, wrong = symbol.Variable("x"), []
+
+    def bind(network, check):
+        for _ in range(20):
+            executor = network.bind(x=(32,), gradients={"x": "write"})
+            executor.forward(is_train=True, x=numpy.ones(32, "float32"))
+            executor.backward()
+            if not check(executor):
+                wrong.append(network.name)
+
+    draws = lambda executor: len(executor._programs[True, True].draws) == 1
+    plain = lambda executor: not executor._programs[True, True].draws and executor.outputs[0].numpy().tolist() == [2.0] * 32
+    threads = [threading.Thread(target=bind, args=each) for each in ((symbol.dropout(x, 0.5), draws), (x + 1.0, plain))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# Breaks if a tensor that is given is dropped for a shared one, memory of the caller's is written, or two arguments are one tensor.
+def test_given_tensors_are_the_callers():
+    x, w = symbol.Variable("x"), symbol.Variable("w")
+    first = (x * w).bind(x=(3,), w=(3,), gradients={})
+    ours = numpy.full(3, 5, "float32")
+    second = (x * w).bind(x=ours, w=tnp.full(3, 7, dtype=tnp.float32), gradients={}, shared=first)
+    assert second.forward()[0].numpy().tolist() == [35.0] * 3
+    second.forward(x=[1, 2, 3])
+    assert ours.tolist() == [5.0] * 3
+    one = tnp.full(1, 2, dtype=tnp.float32)
+    both = symbol.sum(x * x * w).bind(x=one, w=one, gradients={"x": "write", "w": "write"})
+    both.forward(is_train=True)
+    both.backward()
+    assert [both.gradients[name].item() for name in "xw"] == [8.0, 4.0]
+
+
+# Breaks if outputs of a run become those of the next, or a name of a text that was read is given again.
+def test_outputs_and_names_stay_what_they_are():
+    x = symbol.Variable("x")
+    executor = (x * 2.0).bind(x=(1,), gradients={"x": "write"})
+    first = executor.forward(is_train=True, x=[1])
+    executor.backward()
+    second = executor.forward(is_train=True, x=[5])
+    assert first[0].item() == 2 and second[0].item() == 10
+    third = executor.forward(is_train=True, x=[7])
+    executor.forward(is_train=True, x=[8])
+    with pytest.raises(RuntimeError, match="another forward"):
+        third[0].item()
+    text = symbol.relu(x).to_json()
+    symbol._counts.clear()  # as in another process
+    again = symbol.relu(symbol.load_json(text))
+    assert again.bind(x=(2,), gradients={}).forward(x=[-1, 3])[0].numpy().tolist() == [0, 3]
+    assert type(numpy.ones(3) + x) is type(x)
 
 
 # Breaks if "add" writes over, if cotangents are not taken, or if an argument that was not asked for has a gradient.
@@ -261,6 +324,11 @@ def test_symbols_compose():
         (lambda: (symbol.Variable("x") + symbol.Variable("x")).bind(x=(1,)), "two nodes are called 'x'"),
         (lambda: symbol.unstack(symbol.Variable("x")).output(5).bind(x=(2, 2)), "no number 5"),
         (lambda: (symbol.unstack(symbol.Variable("x")) + 1).bind(x=(2, 2)), "say which"),
+        (lambda: bound(2, gradients=["conv.weight"]), "a dict from names"),
+        (lambda: bound(2, shared="no"), "shared is an executor"),
+        (lambda: bound(2).backward(3.0) or 1, "backward follows"),
+        (lambda: symbol.Variable("x")[symbol.Variable("y") > 0].bind(x=(3,), y=(3,)), "getitem"),
+        (lambda: symbol.batch_norm(symbol.Variable("x"), symbol.Variable("m"), symbol.Variable("v"), training=True).bind(x=(4, 2), m=(2,), v=(2,)), "'m' is written"),
         (lambda: symbol.Group([]), "group of no symbols"),
         (lambda: (symbol.Variable("x") + tnp.ones(2)).to_json(), "no text can say"),
     ],

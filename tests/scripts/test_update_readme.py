@@ -14,7 +14,10 @@ RACE = {"model": "resnet50", "threads": 2, "machine": "a machine",
 PLAN = {"mb": 1204.9, "ms": 1000.0}
 SLOPES = {plan: {"arena_mb": 0.98, "mb": 0.5} for plan in ("sharing", "segments", "recursive")}
 APART = {"batches": 10, "agreed": 10, "largest_of_those": 3e-6}
+LAYER = {"in": 3, "out": 96, "window": 11, "size": 128, "batch": 1}
 OF_TRAINING = {
+    "fourier.json": {"layers": {"by_pass": dict.fromkeys(("output", "image", "weights"), 1.5),
+                                "points": [{**LAYER, "pass": each, "ratio": ratio} for each, ratio in (("output", 1.75), ("image", 0.25), ("weights", 5.0))]}},
     "rescaling.json": {"dense": {"epochs": 2, "sgd": {"rate": 0.3, "losses": [[1, 0.25], [1, 0.75]], "errors": [[0.5, 0.125], [0.5, 0.25]]}}},
     "recomputation.json": {"rows": [{"model": "residual", "layers": 1024, "sharing": PLAN, "segments": {"mb": 113.3, "ms": 1310.0},
                                      "recursive": {"mb": 95.2, "ms": 2000.0}, "same_bits": True}], "slopes": SLOPES},
@@ -138,7 +141,7 @@ def test_steps_of_training_have_a_table(tmp_path):
 def test_tables_of_training_come_from_the_results(tmp_path):
     tree = copy_of_readme(tmp_path, OF_TRAINING.items())
     assert update(tree).returncode == 0
-    for line in ("| sgd | 0.3 | 0.500 | 18.75 (12.50 to 25.00) % |", "| 1,024 | 1,205 | 113, 1.31 | 95, 2.00 | yes |",
+    for line in ("| 3 to 96 channels, window 11 of 128 | 1 | 1.75 | 0.25 | 5.00 |", "| sgd | 0.3 | 0.500 | 18.75 (12.50 to 25.00) % |", "| 1,024 | 1,205 | 113, 1.31 | 95, 2.00 | yes |",
                  "| the arena grows as n to the power of | 0.98 | 0.98 | 0.98 |  |", "| lstm, 10,000 | 0.2 | 2.5; 1.25, 1.10 | 1.5; 1.50, 1.70 | yes |",
                  "| lstm grows as n to the power of | 0.98 | 0.50 | 0.10 |  |", "| 784-512-512-10 | 1 | - | 20,000 | - | - | - |",
                  "| 784-512-512-10 | 2 | 1 | 33,000 | 1.65 | 2,678,912 | 6.0e-05 |", "| TreeLSTM | 10 of 10 | 3.0e-06 | 3.0e-06 | 3.0e-06 |",

@@ -14,7 +14,7 @@ import threading
 from .. import _eager
 from . import creation, dtypes, elementwise
 
-_listeners = []  # functions of a generator, what was drawn, and the result; the last is told
+_listeners = []  # pairs of a thread and a function of a generator, what was drawn, and the result
 
 _MIX = 0x9E3779B97F4A7C15
 
@@ -29,13 +29,20 @@ def _mixed(key, number):
 
 @contextlib.contextmanager
 def told(listener):
-    """Within, the listener is told of what this thread draws."""
-    thread = threading.get_ident()
-    _listeners.append(lambda *draw: listener(*draw) if threading.get_ident() == thread else None)
+    """Within, the listener is told of what this thread draws; of several the innermost is."""
+    entry = threading.get_ident(), listener
+    _listeners.append(entry)
     try:
         yield
     finally:
-        _listeners.pop()
+        _listeners.remove(entry)
+
+
+def _tell(*draw):
+    thread = threading.get_ident()
+    own = [listener for of, listener in list(_listeners) if of == thread]
+    if own:
+        own[-1](*draw)
 
 
 class Generator:
@@ -64,7 +71,7 @@ class Generator:
         result = _eager.random(kind, _mixed(self.key, 0), self.drawn, shape, dtype)
         self.drawn += count
         if _listeners:
-            _listeners[-1](self, (kind, shape, dtype), result)
+            _tell(self, (kind, shape, dtype), result)
         return result
 
     def draw_again(self, kind, shape, dtype):

@@ -16,16 +16,19 @@ import json
 import operator
 
 from .. import Error
+from ..nn import random
 from .executor import Executor
 from .nodes import Node, Place, is_function, mapped, read, written
 
 __all__ = ["Executor", "Group", "Symbol", "Variable", "load_json"]
 
-_counts = {}
+_counts, _read_names = {}, set()
 
 
 class Symbol:
     """Results of nodes. Operators and indices are those of tensors."""
+
+    __array_ufunc__ = None  # of an array and a symbol, the operator is the symbol's
 
     def __init__(self, heads):
         self.heads = heads  # pairs of a node and the number of its result; None: all that it has
@@ -75,7 +78,7 @@ class Symbol:
         return {node.name: Symbol([(node, None)]) for node in self.nodes}
 
     def output(self, number):
-        """One of the results of an operation that has several, such as `symbol.split`."""
+        """One of the results of an operation that has several, such as `symbol.unstack`."""
         if len(self.heads) != 1 or self.heads[0][1] is not None:
             raise ValueError(f"{self!r} is no operation with several results")
         return Symbol([(self.heads[0][0], operator.index(number))])
@@ -93,7 +96,8 @@ class Symbol:
 
     def infer_shape(self, **inputs):
         """Shapes of the arguments and of the states by their names, and a list of those of the outputs."""
-        executor = self.bind(gradients={}, **inputs)
+        with random.kept():
+            executor = self.bind(gradients={}, **inputs)
         shapes = [{name: x.shape for name, x in tensors.items()} for tensors in (executor.arguments, executor.states)]
         return *shapes, [shape for _, shape in executor.output_types]
 
@@ -125,7 +129,7 @@ class Symbol:
         return _called("operator", "getitem", (self, key), {})
 
     def __iter__(self):
-        raise TypeError("how many rows a symbol has is not known before it is bound; symbol.split has as many results as it is told")
+        raise TypeError("how many rows a symbol has is not known before it is bound; symbol.unstack(x).output(i) is one of them")
 
     def __bool__(self):
         raise TypeError("a symbol is neither true nor false before it is bound and run; symbol.where chooses by elements")
@@ -164,8 +168,10 @@ def _head(symbol):
 
 
 def _new_name(function):
-    counter = _counts.setdefault(function, itertools.count())
-    return f"{function.strip('_').lower()}{next(counter)}"
+    """One that no symbol of this process has, those of texts that were read among them."""
+    base = function.strip("_").lower()
+    counter = _counts.setdefault(base, itertools.count())
+    return next(name for name in (f"{base}{number}" for number in counter) if name not in _read_names)
 
 
 def _called(family, function, arguments, named, name=None):
@@ -221,6 +227,7 @@ def load_json(text):
             if any(not 0 <= source < number for source, _ in row["inputs"]):
                 raise ValueError("it uses a node that does not come before it")
             nodes.append(read(row, nodes))
+            _read_names.add(nodes[-1].name)
         number = -1
         heads = [(nodes[node], which) for node, which in content["heads"] if node >= 0]
         if not heads:

@@ -14,6 +14,7 @@ import threading
 
 from .. import Error, _eager
 from ..functions.indexing import gathered
+from ..functions.scalars import NotConvertible
 from ..numpy import asarray, creation, dtypes, reductions
 from ..numpy import random as streams
 from ..numpy.dtypes import Tensor
@@ -48,6 +49,8 @@ class Executor:
     `tensmith.optim` and KVStore take them."""
 
     def __init__(self, symbol, inputs, gradients, shared):
+        if shared is not None and not isinstance(shared, Executor):
+            raise TypeError(f"shared is an executor, and not {type(shared).__name__}")
         self.symbol, self.arguments, self.states = symbol, {}, {}
         self._pool = shared._pool if shared else Pool()
         self._shared, self._layers, self._programs = shared, {}, {}
@@ -68,7 +71,7 @@ class Executor:
         if self._outputs is None:
             if self._pending is None:
                 raise RuntimeError("there are no outputs before forward")
-            self._outputs = self._run(self._program(False), self._pending, [])[: len(self.output_types)]
+            self._outputs = self._outputs_of(self._pending)
         return self._outputs
 
     @property
@@ -101,22 +104,22 @@ class Executor:
             place[...] = value
         self._outputs = self._pending = None
         if not is_train:
-            self._outputs = self._run(self._program(), [], [])
+            self._outputs = self._run(self._program(), _drawn(self._program()), [])
             return self._outputs
-        self._pending = [generator.draw_again(*what) for generator, what in self._program(bool(self._requests)).draws]
-        return _Later(self)
+        self._pending = _Pending(_drawn(self._program(bool(self._requests))))
+        return _Later(self, self._pending)
 
     def backward(self, cotangents=None):
         """Gradients by the arguments that have some, of the outputs times `cotangents` (a list; None: ones), and states as training leaves them."""
         if self._pending is None:
             raise RuntimeError("backward follows forward(is_train=True), once")
-        program = self._program(bool(self._requests))
+        program, pending = self._program(bool(self._requests)), self._pending
         cotangents = self._cotangents(cotangents)
         for name, how in self._requests.items():
             if how == "write":
                 self.arguments[name].grad = None  # its memory is free while the program runs
-        results = iter(self._run(program, self._pending, cotangents))
-        self._outputs = [next(results) for _ in self.output_types]
+        results = iter(self._run(program, pending.draws, cotangents))
+        self._outputs = pending.outputs = [next(results) for _ in self.output_types]
         for name in self._requests:
             argument, gradient = self.arguments[name], next(results)
             argument.grad = gradient if argument.grad is None else argument.grad + gradient
@@ -132,8 +135,13 @@ class Executor:
             raise ValueError(f"there is no variable '{unknown[0]}'; there are {', '.join(self.symbol.variables)}")
         if missing:
             raise ValueError(f"variable '{missing[0]}' is given neither a shape nor a tensor")
+        taken = []
         for name in self.symbol.variables:
-            self.arguments[name] = self._own("arguments", name, _tensor(name, inputs[name]))
+            tensor, is_given = _tensor(name, inputs[name])
+            if any(tensor.shares_memory(other) for other in taken):
+                tensor = _eager.copy(tensor)
+            self.arguments[name] = tensor if is_given else self._own("arguments", name, tensor)
+            taken.append(self.arguments[name])
 
     def _own(self, table, name, tensor):
         """The tensor, or the one of that name that the other executor has."""
@@ -142,6 +150,8 @@ class Executor:
 
     def _ask(self, gradients):
         layers = [name for node in self.symbol.nodes for name in node.parameters]
+        if gradients is not None and not isinstance(gradients, dict):
+            raise TypeError(f"gradients is a dict from names to 'write' or 'add', and not {type(gradients).__name__}")
         self._requests = dict.fromkeys(layers, "write") if gradients is None else dict(gradients)
         for name, how in self._requests.items():
             if name not in self.arguments:
@@ -182,7 +192,7 @@ class Executor:
         for name, tensor in self.arguments.items():
             follow(("argument", name), tensor)
         recording = _Evaluation(self, tape, follow, is_training)
-        with streams.told(drawn), recording:
+        with recording, streams.told(drawn):
             outputs = recording.outputs()
             states = recording.states()
             total = self._total(outputs, follow) if by else None
@@ -221,9 +231,16 @@ class Executor:
 
     # ---- running
 
+    def _outputs_of(self, pending):
+        if pending.outputs is None:
+            pending.outputs = self._run(self._program(False), pending.draws, [])[: len(self.output_types)]
+        return pending.outputs
+
     def _cotangents(self, given):
         if given is None:
             return [creation.ones(shape, dtype=kind) for kind, shape in self.output_types]
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"backward takes a list with a cotangent for each output, and not {type(given).__name__}")
         given = [asarray(each, dtype=kind) for each, (kind, _) in zip(given, self.output_types)] if len(given) == len(self.output_types) else []
         if [each.shape for each in given] != [shape for _, shape in self.output_types]:
             raise ValueError(f"backward takes a cotangent for each output, of shapes {[shape for _, shape in self.output_types]}")
@@ -237,20 +254,36 @@ class Executor:
         return self._pool.program(program.text).run([tables[kind][key] for kind, key in program.sources], program.types)
 
 
-class _Later:
-    """Outputs of a training run, computed when one is read."""
+class _Pending:
+    """A training run: what it draws, and its outputs once they are computed."""
 
-    def __init__(self, executor):
-        self._executor = executor
+    def __init__(self, draws):
+        self.draws, self.outputs = draws, None
+
+
+class _Later:
+    """Outputs of a training run, computed by `backward` or when one is read. They are that run's for good."""
+
+    def __init__(self, executor, pending):
+        self._executor, self._pending = executor, pending
+
+    def _all(self):
+        if self._pending.outputs is None and self._pending is not self._executor._pending:
+            raise RuntimeError("another forward has taken the arguments since, and nobody had read these outputs")
+        return self._executor._outputs_of(self._pending)
 
     def __getitem__(self, number):
-        return self._executor.outputs[number]
+        return self._all()[number]
 
     def __iter__(self):
-        return iter(self._executor.outputs)
+        return iter(self._all())
 
     def __len__(self):
         return len(self._executor.output_types)
+
+
+def _drawn(program):
+    return [generator.draw_again(*what) for generator, what in program.draws]
 
 
 class _Evaluation:
@@ -258,7 +291,7 @@ class _Evaluation:
 
     def __init__(self, executor, tape, follow, is_training):
         self._executor, self._tape, self._follow, self._is_training = executor, tape, follow, is_training
-        self._replaced = []
+        self._replaced, self._variables = [], []
         self.bytes = 0  # of the results of all nodes that are no variables
 
     def __enter__(self):
@@ -280,20 +313,25 @@ class _Evaluation:
             tensors = [_chosen(source, which, results) for source, which in node.inputs]
             try:
                 results[id(node)] = self._results(node, tensors)
-            except (ValueError, TypeError, IndexError, RuntimeError, Error) as error:
-                kind = type(error) if type(error) in (ValueError, TypeError, IndexError, RuntimeError, Error) else ValueError
+            except (ValueError, TypeError, IndexError, RuntimeError, Error, NotConvertible) as error:
+                kind = type(error) if type(error) in (TypeError, IndexError, RuntimeError, Error) else ValueError
                 raise kind(f"'{node.name}' ({node.function or 'variable'}) of {', '.join(str(x.shape) for x in tensors) or 'nothing'}: {error}") from error
         heads = self._executor.symbol.heads
         return [x for node, which in heads for x in (results[id(node)] if which is None else [_chosen(node, which, results)])]
 
     def states(self):
+        for name, copy, number in self._variables:
+            if self._tape.read(copy) != number:
+                raise ValueError(f"variable '{name}' is written by what is called with it; only layers keep states, such as BatchNorm's")
         return [table[name] for table, name, _ in self._replaced]
 
     def _results(self, node, tensors):
         if node.family == "variable":
-            return [self._executor.arguments[node.name]]
+            copy = _eager.copy(self._executor.arguments[node.name])
+            self._variables.append((node.name, copy, self._tape.read(copy)))
+            return [copy]
         layer = self._layer(node, tensors[0].shape) if node.family == "layer" else None
-        results = node.results(tensors, layer)
+        results = node.results(tensors, self._is_training, layer)
         self.bytes += sum(math.prod(x.shape) * x.dtype.itemsize for x in results)
         return results
 
@@ -336,15 +374,17 @@ def _check_names(symbol):
     seen = set()
     for name in [node.name for node in symbol.nodes]:
         if name in seen:
-            raise ValueError(f"two nodes are called '{name}'; names are what tensors are bound by")
+            raise ValueError(f"two nodes are called '{name}', and names are what tensors are bound by. Give one another name=; a network that is "
+                             "applied twice is a function that makes its symbols twice, with names of its own, or one symbol of both inputs")  # fmt: skip
         seen.add(name)
 
 
 def _tensor(name, given):
+    """The tensor, and whether its elements are what the caller wants. An array is copied, since `forward` writes arguments."""
     shape, kind = given if isinstance(given, tuple) and len(given) == 2 and not isinstance(given[1], int) else (given, "float32")
     try:
         if isinstance(given, Tensor) or not isinstance(given, (tuple, list, int)):
-            return asarray(given)
-        return creation.zeros(shape, dtype=dtypes.as_dtype(kind))
+            return (given if isinstance(given, Tensor) else asarray(given, copy=True)), True
+        return creation.zeros(shape, dtype=dtypes.as_dtype(kind)), False
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"'{name}' is given neither a shape, a pair of shape and element type, nor a tensor: {error}") from None

@@ -6,6 +6,8 @@ A node is a call and nothing else, so that it means what the function means. Whe
 import inspect
 import operator
 
+import numpy
+
 from .. import Error, nn
 from .. import numpy as tnp
 from ..derivatives import flattened
@@ -36,12 +38,17 @@ class Node:
         self.inputs, self.arguments, self.named = list(inputs), tuple(arguments), dict(named or {})
         self._names = None
 
-    def results(self, tensors, layer=None):
-        """The call's, in a list; of a layer by its module."""
+    def results(self, tensors, is_training, layer=None):
+        """The call's, in a list; of a layer by its module. A function that asks whether it trains, and was not told, is told now."""
         if layer is not None:
             return flattened(layer(*tensors), [])
         filled = lambda tree: mapped(tree, lambda leaf: tensors[leaf.number] if isinstance(leaf, Place) else leaf)
-        return flattened(getattr(_FAMILIES[self.family], self.function)(*filled(self.arguments), **filled(self.named)), [])
+        function, named = getattr(_FAMILIES[self.family], self.function), filled(self.named)
+        if self.family == "functional" and "training" not in named:
+            names = list(inspect.signature(function).parameters)
+            if "training" in names[len(self.arguments) :]:
+                named["training"] = is_training
+        return flattened(function(*filled(self.arguments), **named), [])
 
     def module(self, shape):
         """A new module, for a first input of this shape."""
@@ -89,6 +96,8 @@ def written(node, number_of):
     """A row of the text. number_of: a function from nodes to their rows."""
 
     def value(tree):
+        if isinstance(tree, numpy.generic):
+            tree = tree.item()
         if tree is None or isinstance(tree, (bool, int, float, str)):
             return tree
         if isinstance(tree, list):
