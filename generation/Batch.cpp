@@ -245,7 +245,7 @@ std::vector<Token> Batch::guesses(Sequence &sequence) {
   if (most < 1)
     return {};
   if (!sequence.drafter)
-    sequence.drafter = drafterOf(drafts);
+    sequence.drafter = drafterOf(drafts, *model_);
   std::vector<Token> guessed = sequence.drafter->guess(sequence.tokens, most);
   int64_t end = size + int64_t(guessed.size());
   std::vector<FreshPage> fresh;

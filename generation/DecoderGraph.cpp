@@ -32,8 +32,8 @@ public:
       sines_.push_back(rotationInput("sines" + suffix));
     }
     const CacheFormat &cache = options_.cache;
-    ts_type stored = cache.blocks ? TS_U8 : TS_F32;
-    std::string head = number(cache.blocks ? cache.bytesOfHead() : a_.headSize);
+    ts_type stored = cache.type();
+    std::string head = number(cache.rowOfHead());
     Dims past = {"past", number(a_.keyHeads), head};
     if (isPaged()) {
       past = {"pages", number(options_.positions), number(a_.keyHeads), head};
@@ -231,6 +231,8 @@ private:
   // What is kept of keys and values.
 
   Value fromKept(Value kept) {
+    if (options_.cache.isHalf)
+      return cast(kept, TS_F32);
     const BlockFormat *blocks = options_.cache.blocks;
     return blocks ? g_.op("block_values", {kept}, {{"format", std::string(blocks->name)}}) : kept;
   }
@@ -240,10 +242,10 @@ private:
   /// [t, heads, size], rounded to what the cache has for it: nothing else is seen of it.
   Value asKept(Value x) {
     const CacheFormat &cache = options_.cache;
+    if (cache.isHalf)
+      return asF16(x);
     if (!cache.blocks)
       return x;
-    if (!cache.isScaled())
-      return asF16(x);
     bool isSigned = cache.blocks->isSigned;
     std::string heads = number(cache.heads), count = number(cache.blocksOfHead());
     x = g_.reshape(x, {t_, heads, count, number(cache.blocks->elements)});

@@ -33,13 +33,19 @@ public:
 
 class LikeliestOf : public Drafter {
 public:
-  explicit LikeliestOf(std::shared_ptr<const LanguageModel> model) : context_(std::move(model)) {}
+  /// `vocabulary`: tokens of the model that it guesses for.
+  LikeliestOf(std::shared_ptr<const LanguageModel> model, int64_t vocabulary)
+      : context_(std::move(model)), vocabulary_(vocabulary) {}
 
   std::vector<Token> guess(std::span<const Token> tokens, int64_t most) override {
+    int64_t own = context_.model().architecture().vocabulary;
+    // Of what only fills the other's embeddings nothing is known here.
+    if (std::ranges::any_of(tokens, [&](Token token) { return token >= own; }))
+      return {};
     std::vector<Token> all(tokens.begin(), tokens.end());
     int64_t room = context_.model().contextLength() - int64_t(all.size()) + 1;
     for (int64_t i = 0; i < std::min(most, room); ++i) {
-      std::span<const float> logits = context_.become(all);
+      auto logits = context_.become(all).first(size_t(std::min(own, vocabulary_)));
       all.push_back(Token(std::ranges::max_element(logits) - logits.begin()));
       if (context_.model().tokenizer().ends(all.back()))
         break;
@@ -49,6 +55,7 @@ public:
 
 private:
   Context context_;
+  int64_t vocabulary_;
 };
 
 } // namespace
@@ -58,21 +65,25 @@ void checkDrafts(const DraftSettings &settings, const LanguageModel &model) {
     failUsage(fmt::format("tokens that are guessed at a time are 1 to {}", kMostGuesses));
   if (settings.looksUp && settings.model)
     failUsage("tokens are guessed by a model or looked up in the text, and not both");
+  if (settings.most && !settings.isOn())
+    failUsage("it is said how many tokens are guessed at a time, and not by what: a model, or by "
+              "looking them up in the text");
   if (!settings.model)
     return;
   const Tokenizer &own = model.tokenizer(), &others = settings.model->tokenizer();
   const std::string &name = settings.model->file().name();
-  if (own.size() != others.size())
+  size_t size = own.used();
+  if (size != others.used())
     fail(name, fmt::format("has {} tokens, and the model that it is to guess for has {}",
-                           others.size(), own.size()));
-  for (Token token = 0; token < Token(own.size()); ++token)
-    if (own.text(token) != others.text(token))
+                           others.used(), size));
+  for (Token token = 0; token < Token(size); ++token)
+    if (own.usedText(token) != others.usedText(token))
       fail(name, fmt::format("has another token {} than the model that it is to guess for", token));
 }
 
-std::unique_ptr<Drafter> drafterOf(const DraftSettings &settings) {
+std::unique_ptr<Drafter> drafterOf(const DraftSettings &settings, const LanguageModel &model) {
   if (settings.model)
-    return std::make_unique<LikeliestOf>(settings.model);
+    return std::make_unique<LikeliestOf>(settings.model, model.architecture().vocabulary);
   return std::make_unique<LookUp>();
 }
 

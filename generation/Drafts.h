@@ -32,9 +32,10 @@ struct DraftSettings {
   bool isOn() const { return looksUp || model; }
 };
 
-/// Throws Failure where settings are out of range, or the models have other tokens.
+/// Throws Failure where settings are out of range, or the models have other tokens. How far their
+/// embeddings are filled up beyond those makes no difference.
 void checkDrafts(const DraftSettings &settings, const LanguageModel &model);
-/// Of settings that are on.
-std::unique_ptr<Drafter> drafterOf(const DraftSettings &settings);
+/// Of settings that are on, for a text of the model.
+std::unique_ptr<Drafter> drafterOf(const DraftSettings &settings, const LanguageModel &model);
 
 } // namespace tensmith::generation

@@ -71,6 +71,8 @@ LanguageModel::LanguageModel(ModelFiles files, const ModelSettings &settings)
                            architecture_.vocabulary));
   tokenizer_.fill(size_t(architecture_.vocabulary));
   context_ = settings.context ? settings.context : std::min(architecture_.context, kContext);
+  if (settings.shorter)
+    context_ = std::min(context_, architecture_.context);
   if (context_ < 1 || context_ > architecture_.context)
     fail(path, fmt::format("takes contexts of 1 to {} tokens, not of {}", architecture_.context,
                            context_));
@@ -168,14 +170,14 @@ void Context::compute(std::span<const Token> tokens) {
   for (size_t of = 0; of < caches_.size(); ++of) {
     std::byte *end = caches_[of].data() + past * format.bytesOfToken();
     inputs.push_back(format.view(caches_[of].data(), {past}));
-    if (format.blocks)
+    if (format.isPacked())
       news_[of].addTo(outputs, format, count);
     else
       outputs.push_back(format.view(end, {count}));
   }
   inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
   part.session->run(inputs, outputs);
-  for (size_t of = 0; format.blocks && of < caches_.size(); ++of)
+  for (size_t of = 0; format.isPacked() && of < caches_.size(); ++of)
     format.store(count, news_[of].values.data(),
                  format.isScaled() ? news_[of].scales.data() : nullptr,
                  caches_[of].data() + past * format.bytesOfToken());

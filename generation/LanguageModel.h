@@ -24,9 +24,10 @@
 namespace tensmith::generation {
 
 struct ModelSettings {
-  int threads = 0;     // 0: as many as the process may use
-  int64_t context = 0; // tokens that a conversation may have; 0: the model's, at most 4096
-  int weights = 0;     // bits that a folder's matrices are quantised to, 8 or 4; 0: as they are
+  int threads = 0;      // 0: as many as the process may use
+  int64_t context = 0;  // tokens that a conversation may have; 0: the model's, at most 4096
+  bool shorter = false; // the context, where the model takes no more
+  int weights = 0;      // bits that a folder's matrices are quantised to, 8 or 4; 0: as they are
   std::string cacheType = "f32"; // of keys and values: f32, f16, q8_0, q4_0
   bool exact = false; // f32 is multiplied by weights as it is, and not rounded to 8 bits for it
   std::string cacheDir;

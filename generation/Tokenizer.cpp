@@ -253,6 +253,19 @@ std::string Tokenizer::parted(std::string_view given) const {
   return result;
 }
 
+const std::string &Tokenizer::usedText(Token token) const {
+  static const std::string kNone;
+  bool isUsed = size_t(token) < texts_.size() && kinds_[size_t(token)] != Unused;
+  return isUsed ? texts_[size_t(token)] : kNone;
+}
+
+size_t Tokenizer::used() const {
+  size_t count = texts_.size();
+  while (count && usedText(Token(count - 1)).empty())
+    --count;
+  return count;
+}
+
 bool Tokenizer::ends(Token token) const { return std::ranges::find(ends_, token) != ends_.end(); }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, bool control, bool begins) const {
@@ -366,6 +379,9 @@ std::string Tokenizer::bytesOf(Token token) const {
 }
 
 std::string Tokenizer::decode(const std::vector<Token> &tokens) const {
+  for (Token token : tokens)
+    if (token < 0 || size_t(token) >= texts_.size())
+      failUsage(fmt::format("token {} is none of {}", token, texts_.size()));
   if (pipeline_)
     return pipeline_->decode(tokens);
   std::string result;

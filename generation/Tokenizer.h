@@ -71,6 +71,10 @@ public:
   std::string parted(std::string_view text) const;
 
   size_t size() const { return texts_.size(); }
+  /// One past the last token that may be of a text: what follows fills the embeddings up.
+  size_t used() const;
+  /// The model's text of it, "" where there is none, or of one that only fills.
+  const std::string &usedText(Token token) const;
   bool ends(Token token) const;
   Token beginning() const { return beginning_; } // -1: none
   Token ending() const { return ends_.empty() ? -1 : ends_[0]; }

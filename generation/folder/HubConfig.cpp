@@ -5,7 +5,6 @@
 #include "files/Failure.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <numbers>
@@ -14,22 +13,63 @@ namespace tensmith::generation {
 namespace {
 
 constexpr int64_t kMostLayers = 1024, kMostPairs = 2048;
+constexpr int64_t kWindow = 4096, kLayersBeforeWindows = 28; // unasked; the second is of Qwen
+
+/// Whether layers see a window of keys: never, where its size is given, also where nothing is said
+/// of it, or where 'use_sliding_window' is true.
+enum class Windows { None, Asked, Unasked, ByFlag };
+
+/// Which products may have biases: none, queries', keys' and values' always, those of attention, or
+/// all, where a flag says so.
+enum class HubBiasKind { None, OfInputs, OfAttention, All };
 
 struct HubFamily {
   const char *type; // "model_type"
   const char *name; // general.architecture
   int64_t headSize; // unasked; 0: the width over the heads
-  bool isGemma = false, normsBothSides = false;
+  Windows windows = Windows::None;
+  HubBiasKind biases = HubBiasKind::None;
+  bool isGemma = false, normsBothSides = false, normsHeads = false, joinsMatrices = false;
 };
 constexpr HubFamily kFamilies[] = {
-    {"llama", "llama", 0},
-    {"mistral", "mistral", 0},
-    {"qwen2", "qwen2", 0},
-    {"qwen3", "qwen3", 128},
-    {"phi3", "phi3", 0},
-    {"gemma", "gemma", 256, true},
-    {"gemma2", "gemma2", 256, true, true},
-    {"gemma3_text", "gemma3", 256, true, true},
+    {.type = "llama", .name = "llama", .headSize = 0, .biases = HubBiasKind::All},
+    {.type = "mistral", .name = "mistral", .headSize = 0, .windows = Windows::Unasked},
+    {.type = "qwen2",
+     .name = "qwen2",
+     .headSize = 0,
+     .windows = Windows::ByFlag,
+     .biases = HubBiasKind::OfInputs},
+    {.type = "qwen3",
+     .name = "qwen3",
+     .headSize = 128,
+     .windows = Windows::ByFlag,
+     .biases = HubBiasKind::OfAttention,
+     .normsHeads = true},
+    {.type = "phi3",
+     .name = "phi3",
+     .headSize = 0,
+     .windows = Windows::Asked,
+     .joinsMatrices = true},
+    {.type = "gemma",
+     .name = "gemma",
+     .headSize = 256,
+     .biases = HubBiasKind::OfAttention,
+     .isGemma = true},
+    {.type = "gemma2",
+     .name = "gemma2",
+     .headSize = 256,
+     .windows = Windows::Unasked,
+     .biases = HubBiasKind::OfAttention,
+     .isGemma = true,
+     .normsBothSides = true},
+    {.type = "gemma3_text",
+     .name = "gemma3",
+     .headSize = 256,
+     .windows = Windows::Unasked,
+     .biases = HubBiasKind::OfAttention,
+     .isGemma = true,
+     .normsBothSides = true,
+     .normsHeads = true},
 };
 
 const HubFamily &familyOf(const JsonPart &config) {
@@ -48,7 +88,11 @@ public:
   explicit ConfigReader(const JsonPart &config) : config_(config), family_(familyOf(config)) {}
 
   HubConfig read() {
+    result_.family = family_.type;
     result_.addsOneToNorms = family_.isGemma, result_.normsBothSides = family_.normsBothSides;
+    result_.normsHeads = family_.normsHeads, result_.joinsMatrices = family_.joinsMatrices;
+    result_.isTied = config_.flag("tie_word_embeddings", family_.isGemma);
+    result_.biases = biases();
     result_.metadata["general.architecture"] = std::string(family_.name);
     readSizes();
     checkActivation();
@@ -75,7 +119,7 @@ private:
 
   void readSizes() {
     constexpr int64_t kMost = int64_t(1) << 32;
-    layers_ = size("num_hidden_layers", kMostLayers);
+    layers_ = result_.layers = size("num_hidden_layers", kMostLayers);
     int64_t width = size("hidden_size", kMost), heads = size("num_attention_heads", kMost);
     int64_t plain = family_.headSize ? family_.headSize : std::max<int64_t>(width / heads, 1);
     headSize_ = checkedSize("head_dim", config_.integer("head_dim", plain), 2 * kMostPairs);
@@ -87,6 +131,15 @@ private:
     put("attention.value_length", headSize_);
     put("context_length", size("max_position_embeddings", kMost));
     put("attention.layer_norm_rms_epsilon", config_.real("rms_norm_eps", 1e-6));
+  }
+
+  HubBiases biases() const {
+    HubBiasKind kind = family_.biases;
+    bool isAsked = (kind == HubBiasKind::All || kind == HubBiasKind::OfAttention) &&
+                   config_.flag("attention_bias", false);
+    return {.ofInputs = isAsked || kind == HubBiasKind::OfInputs,
+            .ofOutput = isAsked,
+            .ofFeedForward = kind == HubBiasKind::All && config_.flag("mlp_bias", false)};
   }
 
   void checkActivation() const {
@@ -164,19 +217,30 @@ private:
 
   // Windows.
 
-  void readWindows() {
-    int64_t window = config_.integer("sliding_window", 0);
-    if (!config_.flag("use_sliding_window", true))
-      window = 0;
+  /// 0: none, as where it is null.
+  int64_t windowSize() const {
+    bool has = family_.windows != Windows::None;
+    if (family_.windows == Windows::ByFlag)
+      has = config_.flag("use_sliding_window", false);
+    if (!has)
+      return 0;
+    bool isSaid = config_.json().contains("sliding_window");
+    int64_t unasked = isSaid || family_.windows == Windows::Asked ? 0 : kWindow;
+    int64_t window = config_.integer("sliding_window", unasked);
     if (window < 0)
       refuse(fmt::format("'sliding_window' is {}", window));
+    return window;
+  }
+
+  void readWindows() {
+    int64_t window = windowSize();
     put("attention.sliding_window", window);
     if (!window)
       return;
     if (config_.has("layer_types"))
       return readLayerTypes();
-    bool isQwen = std::string_view(family_.name).starts_with("qwen");
-    int64_t from = isQwen ? config_.integer("max_window_layers", 0) : 0;
+    bool isQwen = family_.windows == Windows::ByFlag;
+    int64_t from = isQwen ? config_.integer("max_window_layers", kLayersBeforeWindows) : 0;
     int64_t period = config_.integer("sliding_window_pattern", 0);
     if (from <= 0 && period <= 0)
       return; // as the family has it
@@ -215,69 +279,8 @@ private:
   int64_t layers_ = 0, headSize_ = 0;
 };
 
-// ---- Names of tensors
-
-using Names = std::pair<std::string_view, std::string_view>;
-constexpr std::array<Names, 13> kOfLayer = {{{"input_layernorm", "attn_norm"},
-                                             {"pre_feedforward_layernorm", "ffn_norm"},
-                                             {"post_feedforward_layernorm", "post_ffw_norm"},
-                                             {"self_attn.q_proj", "attn_q"},
-                                             {"self_attn.k_proj", "attn_k"},
-                                             {"self_attn.v_proj", "attn_v"},
-                                             {"self_attn.qkv_proj", "attn_qkv"},
-                                             {"self_attn.o_proj", "attn_output"},
-                                             {"self_attn.q_norm", "attn_q_norm"},
-                                             {"self_attn.k_norm", "attn_k_norm"},
-                                             {"mlp.gate_proj", "ffn_gate"},
-                                             {"mlp.up_proj", "ffn_up"},
-                                             {"mlp.down_proj", "ffn_down"}}};
-constexpr std::array<Names, 3> kOfModel = {
-    {{"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}}};
-
-/// "": not known.
-std::string layerName(std::string_view name, const HubConfig &config) {
-  if (name == "post_attention_layernorm")
-    return config.normsBothSides ? "post_attention_norm" : "ffn_norm";
-  if (name == "mlp.gate_up_proj") // the gate's rows, then the others'
-    return "ffn_up";
-  auto found = std::ranges::find(kOfLayer, name, &Names::first);
-  return found == kOfLayer.end() ? "" : std::string(found->second);
-}
-
 } // namespace
 
 HubConfig hubConfigOf(const JsonPart &config) { return ConfigReader(config).read(); }
-
-std::string tensorNameOf(const std::string &name, const HubConfig &config,
-                         const std::string &file) {
-  if (name.ends_with(".rotary_emb.inv_freq")) // what the configuration says, too
-    return "";
-  std::string_view rest = name;
-  size_t dot = rest.rfind('.');
-  std::string_view kind = dot == std::string_view::npos ? "" : rest.substr(dot);
-  rest = rest.substr(0, dot);
-  std::string result;
-  constexpr std::string_view kLayers = "model.layers.";
-  if (rest.starts_with(kLayers)) {
-    rest.remove_prefix(kLayers.size());
-    size_t end = rest.find('.');
-    std::string_view number = rest.substr(0, end);
-    bool isNumber = !number.empty() && number.size() < 5 &&
-                    std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
-    std::string layer =
-        isNumber && end != std::string_view::npos ? layerName(rest.substr(end + 1), config) : "";
-    if (!layer.empty())
-      result = fmt::format("blk.{}.{}", number, layer);
-  } else if (auto found = std::ranges::find(kOfModel, rest, &Names::first);
-             found != kOfModel.end()) {
-    result = found->second;
-  }
-  bool hasBias =
-      result.find("attn_") != std::string::npos || result.find("ffn_") != std::string::npos;
-  bool isKnown = kind == ".weight" || (kind == ".bias" && hasBias && !result.ends_with("_norm"));
-  if (result.empty() || !isKnown)
-    fail(file, "has a tensor '" + name + "', which no model of its family has");
-  return result + std::string(kind);
-}
 
 } // namespace tensmith::generation

@@ -7,19 +7,28 @@
 
 namespace tensmith::generation {
 
+/// Which products of a layer have them.
+struct HubBiases {
+  bool ofInputs = false; // queries, keys and values
+  bool ofOutput = false; // of attention
+  bool ofFeedForward = false;
+};
+
 struct HubConfig {
+  std::string family; // "model_type"
   std::map<std::string, GgufValue> metadata;
   /// What layers of the rotation are divided by, f32; empty: nothing.
   std::vector<float> frequencyFactors;
   bool addsOneToNorms = false; // they are kept less 1
   bool normsBothSides = false; // of a block, which decides what "post_attention_layernorm" is
+  bool normsHeads = false;
+  bool joinsMatrices = false; // queries, keys and values are one, and so are gate and the other
+  bool isTied = false;        // logits are products with embeddings
+  HubBiases biases;
+  int64_t layers = 0;
 };
 
 /// Throws Failure where it is of a family that is not known, or asks for what is not read.
 HubConfig hubConfigOf(const JsonPart &config);
-
-/// The name in GGUF's words; "" for what is not of the decoder, or no tensor of its own. Throws
-/// Failure where the name is not known.
-std::string tensorNameOf(const std::string &name, const HubConfig &config, const std::string &file);
 
 } // namespace tensmith::generation

@@ -4,7 +4,7 @@
 #include "base/BlockEncoding.h"
 #include "files/Failure.h"
 #include "files/Files.h"
-#include "generation/folder/HubConfig.h"
+#include "generation/folder/HubTensors.h"
 #include "generation/tokenizer/Pipeline.h"
 #include "train/Safetensors.h"
 
@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = JsonPart::Json;
+
+constexpr const char *kIndex = "model.safetensors.index.json";
 
 /// What tensors lie in, and what was made for them.
 struct Memory {
@@ -40,7 +42,7 @@ JsonFile jsonFile(const fs::path &path) {
 
 std::vector<fs::path> weightFiles(const fs::path &folder) {
   fs::path whole = folder / "model.safetensors";
-  JsonFile index = jsonFile(folder / "model.safetensors.index.json");
+  JsonFile index = jsonFile(folder / kIndex);
   if (index.json.is_null() && !fs::exists(whole))
     fail(folder.string(), "has neither a model.safetensors nor an index of several; other formats "
                           "of weights are not read");
@@ -138,11 +140,13 @@ std::vector<GgufTensor> tensorsOf(const fs::path &folder, const HubConfig &confi
                                   const BlockFormat *weights, Memory &memory) {
   std::vector<GgufTensor> tensors;
   std::set<std::string> names;
-  for (const fs::path &path : weightFiles(folder)) {
+  HubTensors wanted(config);
+  std::vector<fs::path> files = weightFiles(folder);
+  for (const fs::path &path : files) {
     train::Safetensors file = train::mapSafetensors(path);
     memory.files.push_back(file.owner);
     for (const train::NamedTensor &named : file.tensors) {
-      std::string name = tensorNameOf(named.name, config, path.string());
+      std::string name = wanted.take(named.name, path.string());
       if (name.empty())
         continue;
       if (!names.insert(name).second)
@@ -152,6 +156,7 @@ std::vector<GgufTensor> tensorsOf(const fs::path &folder, const HubConfig &confi
         quantise(tensors.back(), *weights, memory);
     }
   }
+  wanted.checkAll((files.size() == 1 ? files[0] : folder / kIndex).string());
   if (!config.frequencyFactors.empty()) {
     const auto &factors = config.frequencyFactors;
     std::span<std::byte> bytes = memory.make(factors.size() * sizeof(float));
@@ -232,7 +237,7 @@ void require(const fs::path &folder, const char *file) {
 }
 
 std::shared_ptr<const TokenPipeline> pipelineOf(const fs::path &file) {
-  JsonFile steps = jsonFile(file);
+  JsonFile steps = {file.string(), JsonPart::parse(file.string())};
   return std::make_shared<const TokenPipeline>(steps.part());
 }
 

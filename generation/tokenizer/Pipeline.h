@@ -2,9 +2,10 @@
 // their names, a normaliser, a pre-tokeniser that cuts the text into pieces, a model of tokens for
 // each piece, a template around all, and a decoder for the way back.
 //
-// What a file says is done, or refused by its name: there is no step that is left out. Texts have
-// the tokens that the library `tokenizers` gives, whose source the steps' meanings come from
-// (github.com/huggingface/tokenizers).
+// What a file says of these is done, or refused by its name: there is no step that is left out.
+// Beside them there are "truncation" and "padding", which fit texts into arrays and are not looked
+// at. Texts have the tokens that the library `tokenizers` gives, whose source the steps' meanings
+// come from (github.com/huggingface/tokenizers).
 #pragma once
 
 #include "generation/tokenizer/AddedTokens.h"

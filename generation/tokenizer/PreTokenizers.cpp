@@ -146,7 +146,9 @@ const std::map<std::string, Maker> &makers() {
       {"FixedLength", fixedLength},
       {"Whitespace",
        [](const JsonPart &part) {
-         return cutting(finderOfExpression(R"(\w+|[^\w\s]+)", part), Behaviour::Removed, true);
+         // Here those that join letters are of words.
+         const char *words = R"([\w\x{200c}\x{200d}]+|[^\w\x{200c}\x{200d}\s]+)";
+         return cutting(finderOfExpression(words, part), Behaviour::Removed, true);
        }},
       {"WhitespaceSplit",
        [](const JsonPart &) { return cutting(finderOfCharacters(isSpace), Behaviour::Removed); }},

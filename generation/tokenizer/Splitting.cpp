@@ -13,6 +13,8 @@ namespace {
 /// With what lies between matches.
 std::vector<Span> filled(const std::vector<std::pair<size_t, size_t>> &matches, size_t size) {
   std::vector<Span> spans;
+  if (!size)
+    return spans;
   size_t at = 0;
   for (auto [begin, end] : matches) {
     if (begin > at)
@@ -26,10 +28,20 @@ std::vector<Span> filled(const std::vector<std::pair<size_t, size_t>> &matches, 
 }
 
 Finder finderOfText(std::string wanted) {
+  if (wanted.empty()) // is found before each character, and at the end
+    return [](std::string_view text) {
+      std::vector<std::pair<size_t, size_t>> matches;
+      eachCharacter(text, [&](uint32_t, std::string_view bytes) {
+        auto at = size_t(bytes.data() - text.data());
+        matches.emplace_back(at, at);
+      });
+      matches.emplace_back(text.size(), text.size());
+      return filled(matches, text.size());
+    };
   return [wanted = std::move(wanted)](std::string_view text) {
     std::vector<std::pair<size_t, size_t>> matches;
-    for (size_t at = wanted.empty() ? std::string::npos : text.find(wanted);
-         at != std::string::npos; at = text.find(wanted, at + wanted.size()))
+    for (size_t at = text.find(wanted); at != std::string::npos;
+         at = text.find(wanted, at + wanted.size()))
       matches.emplace_back(at, at + wanted.size());
     return filled(matches, text.size());
   };
@@ -122,8 +134,9 @@ void cut(std::vector<TextPiece> &pieces, const Finder &find, Behaviour behaviour
     for (Span &span : spans)
       span.isMatch ^= isInverted;
     for (const Span &span : merged(std::move(spans), behaviour))
-      result.push_back(
-          {piece.text.substr(span.begin, span.end - span.begin), piece.isFirst && !span.begin});
+      if (span.end > span.begin)
+        result.push_back(
+            {piece.text.substr(span.begin, span.end - span.begin), piece.isFirst && !span.begin});
   }
   pieces = std::move(result);
 }

@@ -20,8 +20,8 @@ enum class NormalForm { C, D, KC, KD };
 class UnicodePattern {
 public:
   virtual ~UnicodePattern() = default;
-  /// Matches in order, [begin, end) in bytes, none of them empty. False, and why, where the search
-  /// takes more steps or memory than it may.
+  /// Matches in order, [begin, end) in bytes; one of no length doesn't stand where the last one
+  /// ended. False, and why, where the search takes more steps or memory than it may.
   virtual bool matches(std::string_view text, std::vector<std::pair<size_t, size_t>> &to,
                        std::string &failure) const = 0;
 };

@@ -15,6 +15,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy
@@ -119,8 +120,11 @@ class Model:
         draft_tokens: int = 0,
     ) -> Batch:  # fmt: skip
         """For several texts at a time. `draft`: a smaller model of the same tokens, which guesses up to `draft_tokens` (0: 4) next ones;
-        `lookup`: they are guessed by what the text said before. Texts are the same with and without."""
+        `lookup`: they are guessed by what the text said before. Texts are the same with and without. Beyond the draft's context nothing
+        is guessed: load it with this one's."""
         guesses = draft._handle if draft else None
+        if draft and draft.context < self.context:
+            warnings.warn(f"the draft's context of {draft.context} tokens is less than the model's of {self.context}: beyond it nothing is guessed", stacklevel=2)
         return Batch(self, _language.Batch(self._handle, sequences, cache_tokens, prompt_piece, guesses, lookup, draft_tokens))
 
 

@@ -7,6 +7,7 @@ that is not looked at, or when counts are not those of what was guessed.
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ import pytest
 
 tensmith = pytest.importorskip("tensmith")
 sys.path.insert(0, os.path.dirname(__file__))
+import hub_models  # noqa: E402
 import small_decoders  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -125,7 +127,61 @@ def test_the_command(paths):
     for more in (["--lookup"], ["--draft", paths / "other"], ["--draft", path, "--draft-tokens", "7"]):
         done = subprocess.run([*base, *more], capture_output=True, timeout=300)
         assert done.returncode == 0, done.stderr
-        assert done.stdout == plain.stdout and b"guessed: " in done.stderr
+        assert done.stdout == plain.stdout
+        assert re.search(rb"prompt: \d+ tokens, [\d.]+ a second; generated: \d+ tokens, [\d.]+ a second; guessed: \d+ tokens, \d+ of them", done.stderr)
+    alone = subprocess.run([*base, "--draft-tokens", "5"], capture_output=True, text=True, timeout=300)
+    assert alone.returncode == 2 and "--draft or --lookup" in alone.stderr
+
+
+def guessed(done):
+    assert done.returncode == 0, done.stderr
+    return tuple(map(int, re.search(rb"guessed: (\d+) tokens, (\d+) of them", done.stderr).groups()))
+
+
+def test_a_draft_has_the_models_context(tmp_path):
+    """Breaks when the draft stops guessing where its own context would end unasked, or says nothing where it ends earlier."""
+    small_decoders.Decoder(context=8192).write(tmp_path / "long")
+    small_decoders.Decoder(layers=1, seed=5).write(tmp_path / "short")
+    base = [PROGRAM, "generate", tmp_path / "long", "--prompt-file", "-", "-n", "6", "--temperature", "0", "--context", "6000", "--draft"]
+    prompt = b"<s>" * 4200
+    done = subprocess.run([*base, tmp_path / "long", "--control"], input=prompt, capture_output=True, timeout=300)
+    assert guessed(done)[0] > 0 and b"beyond" not in done.stderr
+    done = subprocess.run([*base, tmp_path / "short"], input=b"ant", capture_output=True, timeout=300)
+    assert guessed(done)[0] > 0 and b"takes 256 tokens, and guesses nothing beyond them; the context has 6000" in done.stderr
+    long, short = (tensmith.language.load(tmp_path / name) for name in ("long", "short"))
+    with pytest.warns(UserWarning, match="256 tokens is less than the model's of 4096"):
+        long.batch(draft=short)
+
+
+HUB = pathlib.Path(PROGRAM).parents[1] / "lib/libtensmith_unicode.so"
+
+
+@pytest.mark.skipif(not HUB.exists(), reason="libtensmith_unicode.so is not built (libicu-dev)")
+def test_a_drafts_weights_are_quantised_as_the_models(tmp_path):
+    """One that guesses for itself is right, which it isn't with other weights."""
+    hub_models.write(tmp_path, hub_models.CONFIGS["llama"])
+    base = [PROGRAM, "generate", tmp_path, "--prompt", "the hen", "-n", "41", "--temperature", "0", "--exact", "--weights", "4", "--draft", tmp_path]
+    drafted, right = guessed(subprocess.run(base, capture_output=True, timeout=300))
+    assert drafted == right > 0
+
+
+@pytest.mark.skipif(not HUB.exists(), reason="libtensmith_unicode.so is not built (libicu-dev)")
+def test_embeddings_may_be_filled_otherwise(tmp_path, monkeypatch):
+    """Breaks when padding is compared, when the draft is asked about what only the model has, or guesses what only itself has."""
+    models = {}
+    for size in (350, 352, 1500):
+        monkeypatch.setattr(hub_models, "VOCABULARY", size)
+        hub_models.write(tmp_path / str(size), {**hub_models.CONFIGS["llama"], "vocab_size": size})
+        models[size] = tensmith.language.load(tmp_path / str(size), threads=1, exact=True)
+    rng = random.Random(8)
+    asked = list(drawn(rng, 12))
+    for size, model in models.items():
+        want = texts(model.batch(sequences=4), asked)
+        assert size < 1500 or max(max(tokens, default=0) for tokens, _ in want) >= 352
+        for other, draft in models.items():
+            batch = model.batch(sequences=4, draft=draft)
+            assert texts(batch, asked) == want, (size, other)
+            assert batch.counts["drafted"] > 0
 
 
 def test_what_cannot_guess(paths, tmp_path):
@@ -134,6 +190,8 @@ def test_what_cannot_guess(paths, tmp_path):
     for draft, message in ((tensmith.language.load(tmp_path / "names"), "another token 0"),):
         with pytest.raises(tensmith.Error, match=message):
             model.batch(draft=draft)
+    with pytest.raises(tensmith.Error, match="not by what"):
+        model.batch(draft_tokens=5)
     with pytest.raises(tensmith.Error, match="1 to 64"):
         model.batch(lookup=True, draft_tokens=65)
     with pytest.raises(tensmith.Error, match="not both"):

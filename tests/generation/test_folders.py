@@ -45,6 +45,65 @@ def test_families(name, tmp_path):
     assert numpy.abs(logits(model) - WANT[name]).max() <= 3e-5 * numpy.abs(WANT[name]).max()
 
 
+WINDOWS = ("use_sliding_window", "sliding_window", "max_window_layers")
+
+
+def with_windows(name, **windows):
+    return {**{key: value for key, value in hub_models.CONFIGS[name].items() if key not in WINDOWS}, **windows}
+
+
+def test_windows_are_those_of_the_families_classes(tmp_path):
+    """Breaks when a size alone gives Qwen a window, its first 28 layers have one unasked, or a family has one that never does."""
+    of_folder = {
+        "qwen2, asked": with_windows("qwen2", use_sliding_window=True, sliding_window=5, max_window_layers=0),
+        "qwen2, not": with_windows("qwen2", use_sliding_window=False, sliding_window=5),
+        "qwen2, unsaid": with_windows("qwen2", sliding_window=5),
+        "qwen2, late": with_windows("qwen2", use_sliding_window=True, sliding_window=5),
+        "llama": with_windows("llama", sliding_window=5),
+        "mistral, null": with_windows("mistral", sliding_window=None),
+        "mistral, unsaid": {**with_windows("mistral"), "max_position_embeddings": 8192},
+    }
+    got = {}
+    for name, of in of_folder.items():
+        hub_models.write(tmp_path / name, of, hub_models.weights(hub_models.CONFIGS[name.split(",")[0]]))
+        got[name] = logits(tensmith.language.load(tmp_path / name, threads=1, exact=True))
+    for name in ("qwen2, unsaid", "qwen2, late"):
+        assert (got[name] == got["qwen2, not"]).all()
+    assert error(got["qwen2, asked"], got["qwen2, not"]) > 1e-3 and error(got["mistral, null"], WANT["mistral"]) > 1e-3
+    assert error(got["llama"], WANT["llama"]) < 1e-5
+    assert error(got["mistral, unsaid"], got["mistral, null"]) < 1e-6  # 4096 keys
+
+
+FIRST = "model.layers.0."
+
+
+@pytest.mark.parametrize("name,change,message", [
+    ("llama", {"lm_head.weight": None}, "no tensor 'lm_head.weight'"), ("llama", {"model.layers.7.self_attn.q_proj.weight": (64, 64)}, "model.layers.7.self_attn"),
+    ("llama", {FIRST + "self_attn.q_norm.weight": (16,)}, "self_attn.q_norm"), ("llama", {FIRST + "mlp.down_proj.bias": (64,)}, "down_proj.bias"),
+    ("llama, bands", {FIRST + "self_attn.o_proj.bias": None}, "no tensor .*o_proj.bias"), ("qwen2", {FIRST + "self_attn.o_proj.bias": (64,)}, "o_proj.bias"),
+    ("qwen3", {FIRST + "self_attn.k_norm.weight": None}, "no tensor .*k_norm"), ("phi3", {FIRST + "self_attn.q_proj.weight": (64, 64)}, "q_proj"),
+    ("gemma2", {"model.layers.1.pre_feedforward_layernorm.weight": None}, "no tensor .*pre_feedforward"), ("llama", {"model.extra.weight": (3,)}, "model.extra"),
+])  # fmt: skip
+@pytest.mark.parametrize("shards", [1, 2])
+def test_tensors_are_the_decoders(name, change, message, shards, tmp_path):
+    """Breaks when a folder with a tensor less or more than its configuration's decoder has is loaded nevertheless."""
+    tensors = hub_models.weights(hub_models.CONFIGS[name])
+    for tensor, shape in change.items():
+        assert (tensors.pop(tensor, None) is not None) == (shape is None)
+        if shape:
+            tensors[tensor] = numpy.ones(shape, numpy.float32)
+    hub_models.write(tmp_path, hub_models.CONFIGS[name], tensors, shards=shards)
+    with pytest.raises(tensmith.Error, match=message) as raised:
+        tensmith.language.load(tmp_path)
+    assert ".safetensors" in str(raised.value) and str(tmp_path) in str(raised.value)
+
+
+def test_a_head_of_tied_embeddings_may_be_there(tmp_path):
+    tensors = hub_models.weights(hub_models.CONFIGS["qwen2"])
+    hub_models.write(tmp_path, hub_models.CONFIGS["qwen2"], {**tensors, "lm_head.weight": tensors["model.embed_tokens.weight"]})
+    assert error(logits(tensmith.language.load(tmp_path, threads=1, exact=True)), WANT["qwen2"]) < 1e-5
+
+
 @pytest.mark.parametrize("store", [numpy.float16, ml_dtypes.bfloat16])
 def test_weights_of_16_bits(store, tmp_path):
     """As the same numbers in f32, bit for bit in what they are multiplied by."""

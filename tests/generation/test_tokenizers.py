@@ -123,6 +123,45 @@ def test_no_tokenizer(tmp_path, content):
         tensmith.language.Tokenizer(path)
 
 
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(tensmith.Error, match="nothing.json.*No such file"):
+        tensmith.language.Tokenizer(tmp_path / "nothing.json")
+    tokenizer = tensmith.language.Tokenizer(written(tmp_path / "tokenizer.json", CASES[0]["tokenizer"]))
+    for tokens in ([5000], [-1], [0, tokenizer.vocabulary]):
+        with pytest.raises(tensmith.Error, match=f"token {tokens[-1]} is none of {tokenizer.vocabulary}"):
+            tokenizer.decode(tokens)
+
+
+REPLACED = [
+    (r"\w", "----\u2462 \u2074\u200d$--\n-"),
+    (r"\W", "a\xb2\xbd\u0301-----_2-b"),
+    (r"[\w]", "-\xb2\xbd-\u2462 \u2074\u200d$--\n-"),
+    (r"[^\w]", "a--\u0301-----_2-b"),
+    (r"[[:word:]]", "-\xb2\xbd-\u2462 \u2074\u200d$--\n-"),
+    (r"[[:punct:]]", "a\xb2\xbd\u0301\u2462 \u2074\u200d--2\nb"),
+    (r"\p{Punct}", "a\xb2\xbd\u0301\u2462 \u2074\u200d$-2\nb"),
+    (r"(?m:2.)", "a\xb2\xbd\u0301\u2462 \u2074\u200d$_-b"),
+    (r"2.", "a\xb2\xbd\u0301\u2462 \u2074\u200d$_2\nb"),
+    (r"\b", "-a\xb2\xbd\u0301-\u2462 \u2074\u200d$-_2-\n-b-"),
+    (r"\B", "a-\xb2-\xbd-\u0301\u2462- -\u2074-\u200d-$_-2\nb"),
+    (r"", "-a-\xb2-\xbd-\u0301-\u2462- -\u2074-\u200d-$-_-2-\n-b-"),
+    (r"(?=\W)", "a\xb2\xbd\u0301-\u2462- -\u2074-\u200d-$_2-\nb"),
+    (r"$", "a\xb2\xbd\u0301\u2462 \u2074\u200d$_2-\nb-"),
+    (r"\w*", "-\u2462- -\u2074-\u200d-$-\n-"),
+]
+
+
+@pytest.mark.parametrize("pattern,want", REPLACED)
+def test_classes_and_matches_of_no_length(pattern, want, tmp_path):
+    """As the library replaces them by "-". Breaks when a class has ICU's characters, or what has no length is found elsewhere."""
+    text = "a²½\u0301③ ⁴\u200d$_2\nb"
+    vocabulary = {letter: i for i, letter in enumerate(sorted({*text, "-"}))}
+    normaliser = {"type": "Replace", "pattern": {"Regex": pattern}, "content": "-"}
+    data = {"normalizer": normaliser, "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}
+    tokenizer = tensmith.language.Tokenizer(written(tmp_path / "tokenizer.json", data))
+    assert tokenizer.decode(tokenizer.encode(text)) == want
+
+
 def test_patterns_without_an_end(tmp_path):
     """A pattern that takes exponential time gives up, with its name."""
     data = copy.deepcopy(CASES[NAMES.index("letters")]["tokenizer"])

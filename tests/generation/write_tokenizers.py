@@ -32,7 +32,7 @@ O200K = (
 )
 ALPHABETS = [
     "abcdefghij klm THE the 's 'LL don't", "0123456789 ²½Ⅷ٣", " \t\n\r\u00a0\u3000\u200b\u0085\u000b\u000c  ", ".,;:!?()[]{}<>/|\\'\"-_#$%&*+=^`~@«»„—¿、。",
-    "äöüßéèñçåøœİıſﬁ", "a\u0301e\u0308o\u0302n\u0303\u0345\u05b0", "漢字東京仮名あいうカタカナー", "한국어가각", "Привет мир", "עברית العربية", "नमस्ते",
+    "äöüßéèñçåøœİıſﬁ", "a\u0301e\u0308o\u0302n\u0303\u0345\u05b0", "漢字東京仮名あいうカタカナー", "한국어가각", "Привет мир", "עברית العربية", "नमस्ते a\u200db",
     "🙂🎉👍🏽👩‍👩‍👧🇩🇪❤️", "\x00\x01\x07\x1b\x7f\u00ad\u200d\ufeff\ufffd\ufdd1", "𝔘𝔫𝔦😀\U0001f600\U00010348", "ｆｕｌｌ①②㍍",
 ]  # fmt: skip
 
@@ -182,6 +182,10 @@ def kinds():
         "digits": p.Sequence([p.Digits(individual_digits=True), p.Punctuation("contiguous")]), "digits together": p.Sequence([p.Digits(), p.Punctuation("merged_with_next")]),
         "scripts": p.Sequence([p.WhitespaceSplit(), p.UnicodeScripts()]), "delimiter": p.Sequence([p.CharDelimiterSplit("e"), p.Punctuation("removed")]),
         "letters": p.Split(Regex(r"\p{L}+"), "merged_with_previous"), "spaces": p.Split(Regex(r"\s"), "contiguous", invert=True), "five": p.FixedLength(5),
+        # Matches of no length.
+        "characters": p.Split("", "isolated"), "capitals": p.Split(Regex("(?=[A-Z])"), "merged_with_next"), "digits apart": p.Split(Regex(r"(?<=\d)(?=\d)"), "removed"),
+        "maybe": p.Split(Regex(r"\d*"), "merged_with_previous"), "maybe, inverted": p.Split(Regex("[a-e]*"), "contiguous", invert=True),
+        "words or not": p.Sequence([p.Split(Regex(r"\W"), "isolated"), p.Whitespace()]),
     }  # fmt: skip
     for name, pre in cuts.items():
         tokenizer = trained(bpe(300, specials=["<unk>"]), models.BPE(unk_token="<unk>"), n.NFKD(), p.WhitespaceSplit())

@@ -1,11 +1,13 @@
 // tensmith generate: text from a language model, as it comes.
 #include "tools/tensmith/GenerateCommand.h"
+#include "client/Verbosity.h"
 #include "files/Files.h"
 #include "generation/Batch.h"
 
 #include <CLI/CLI.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
 #include <iterator>
@@ -30,7 +32,14 @@ std::string promptOf(const Settings &settings) {
   return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
 }
 
-double rate(size_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; }
+double rate(int64_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; }
+
+std::string figures(int64_t prompt, double promptSeconds, int64_t generated, double seconds) {
+  // The first comes of the prompt.
+  int64_t stepped = std::max<int64_t>(generated - 1, 0);
+  return fmt::format("prompt: {} tokens, {:.1f} a second; generated: {} tokens, {:.1f} a second",
+                     prompt, rate(prompt, promptSeconds), generated, rate(stepped, seconds));
+}
 
 void give(const std::string &bytes) { std::cout << bytes << std::flush; }
 
@@ -40,26 +49,32 @@ int generateDrafted(const Settings &settings,
                     std::vector<generation::Token> prompt) {
   generation::BatchSettings of;
   of.sequences = 1, of.cacheTokens = model->contextLength();
-  of.drafts = settings.drafts.loaded(settings.of);
+  of.drafts = settings.drafts.loaded(settings.of, *model);
   generation::Batch batch(model, of);
   generation::BatchRequest request;
   request.prompt = std::move(prompt);
   request.settings = settings.generation;
+  using Clock = std::chrono::steady_clock;
+  auto start = Clock::now(), first = start;
   request.give = [&](generation::Token token) {
+    if (first == start)
+      first = Clock::now(); // it comes of the prompt
     give(model->tokenizer().bytesOf(token));
     return true;
   };
   batch.add(std::move(request));
-  auto start = std::chrono::steady_clock::now();
   while (batch.step())
     ;
-  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  using Seconds = std::chrono::duration<double>;
+  auto end = Clock::now();
+  if (first == start)
+    first = end; // no token was given
   std::cout << std::endl;
   generation::BatchCounts counts = batch.counts();
   if (!settings.quiet)
-    std::cerr << fmt::format("prompt: {} tokens; generated: {} tokens in {:.1f} s; guessed: {} "
-                             "tokens, {} of them right\n",
-                             counts.promptTokens, counts.tokens, seconds.count(), counts.drafted,
+    std::cerr << figures(counts.promptTokens, Seconds(first - start).count(), counts.tokens,
+                         Seconds(end - first).count())
+              << fmt::format("; guessed: {} tokens, {} of them right\n", counts.drafted,
                              counts.accepted);
   return kSuccess;
 }
@@ -69,7 +84,7 @@ int generate(const Settings &settings) {
   auto prompt = model->tokenizer().encode(promptOf(settings), settings.control, /*begins=*/true);
   if (prompt.empty())
     failUsage("the prompt has no tokens; give a text with --prompt or --prompt-file");
-  if (settings.drafts.settings.looksUp || !settings.drafts.model.empty())
+  if (settings.drafts.isOn())
     return generateDrafted(settings, model, std::move(prompt));
   generation::Context context(model);
   auto result = generation::generate(context, prompt, settings.generation,
@@ -79,11 +94,9 @@ int generate(const Settings &settings) {
                                      });
   std::cout << std::endl;
   if (!settings.quiet)
-    std::cerr << fmt::format(
-        "prompt: {} tokens, {:.1f} a second; generated: {} tokens, {:.1f} a second\n",
-        prompt.size(), rate(prompt.size(), result.promptSeconds), result.tokens.size(),
-        // The first comes of the prompt.
-        rate(result.tokens.size() - !result.tokens.empty(), result.stepSeconds));
+    std::cerr << figures(int64_t(prompt.size()), result.promptSeconds,
+                         int64_t(result.tokens.size()), result.stepSeconds)
+              << "\n";
   return kSuccess;
 }
 
@@ -121,13 +134,21 @@ void addCacheType(CLI::App &command, generation::ModelSettings &settings) {
       ->check(CLI::IsMember({"f32", "f16", "q8_0", "q4_0"}));
 }
 
-generation::DraftSettings DraftOptions::loaded(const generation::ModelSettings &of) const {
+generation::DraftSettings DraftOptions::loaded(const generation::ModelSettings &of,
+                                               const generation::LanguageModel &whose) const {
   generation::DraftSettings result = settings;
+  if (model.empty())
+    return result;
   generation::ModelSettings own = of;
-  own.weights = own.context = 0; // as the file has them
+  own.context = whose.contextLength(), own.shorter = true;
+  if (!std::filesystem::is_directory(model))
+    own.weights = 0; // which are as the file has them
   own.cacheType = "f32";
-  if (!model.empty())
-    result.model = generation::LanguageModel::load(model, own);
+  result.model = generation::LanguageModel::load(model, own);
+  if (result.model->contextLength() < whose.contextLength())
+    client::warn(fmt::format("{} takes {} tokens, and guesses nothing beyond them; the context has "
+                             "{}",
+                             model, result.model->contextLength(), whose.contextLength()));
   return result;
 }
 
@@ -144,6 +165,10 @@ void addDrafts(CLI::App &command, DraftOptions &drafts) {
                    "Tokens that are guessed at a time; 0: 4")
       ->capture_default_str()
       ->check(CLI::Range(0, 64));
+  group->callback([&drafts] {
+    if (drafts.settings.most && !drafts.isOn())
+      throw CLI::RequiresError("--draft-tokens", "--draft or --lookup");
+  });
 }
 
 void addGenerate(CLI::App &app, Action &chosen) {

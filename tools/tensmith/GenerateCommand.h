@@ -15,8 +15,11 @@ struct DraftOptions {
   std::string model;
   generation::DraftSettings settings;
 
-  /// With the model, which is loaded as the one that it guesses for.
-  generation::DraftSettings loaded(const generation::ModelSettings &of) const;
+  bool isOn() const { return settings.looksUp || !model.empty(); }
+  /// With the model, which is loaded as the one that it guesses for, with as much of its context as
+  /// it takes. Says so where that is less.
+  generation::DraftSettings loaded(const generation::ModelSettings &of,
+                                   const generation::LanguageModel &whose) const;
 };
 void addDrafts(CLI::App &command, DraftOptions &drafts);
 void addGenerate(CLI::App &app, Action &chosen);

@@ -66,7 +66,7 @@ int serve(Settings settings) {
   }
   settings.http.bodyBytes = settings.bodyMegabytes << 20;
   auto model = generation::LanguageModel::load(settings.model, settings.of);
-  settings.serving.batch.drafts = settings.drafts.loaded(settings.of);
+  settings.serving.batch.drafts = settings.drafts.loaded(settings.of, *model);
   generation::Serving serving(model, settings.serving);
   settings.http.isWelcome = [&](const auto &head) { return serving.isWelcome(head); };
   auto server = generation::openHttp(

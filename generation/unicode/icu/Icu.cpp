@@ -35,21 +35,72 @@ std::string refused(std::string_view source) {
   return "";
 }
 
-/// What Oniguruma means by \s, \S, \h and \H.
+/// What Oniguruma means by its classes, inside a set and outside: there Latin-1's fractions and
+/// powers are of words, too. ICU's words have those that join (U+200C, U+200D) besides.
+std::string classOf(char letter, bool isInSet) {
+  static const std::string kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+  std::string more = isInSet ? "]" : "\\u00b2\\u00b3\\u00b9\\u00bc-\\u00be]";
+  switch (letter) {
+  case 's':
+    return "\\p{White_Space}";
+  case 'S':
+    return "\\P{White_Space}";
+  case 'w':
+    return "[" + kWord + more;
+  case 'W':
+    return "[^" + kWord + more;
+  case 'b':
+  case 'B': // where a word begins or ends, or doesn't
+    if (!isInSet) {
+      std::string word = classOf('w', false), other = letter == 'b' ? "!" : "=";
+      std::string same = letter == 'b' ? "=" : "!";
+      return "(?:(?<=" + word + ")(?" + other + word + ")|(?<!" + word + ")(?" + same + word + "))";
+    }
+    return {'\\', letter};
+  case 'h':
+    return "[0-9a-fA-F]";
+  case 'H':
+    return "[^0-9a-fA-F]";
+  default:
+    return {'\\', letter};
+  }
+}
+
+/// [:alpha:] and so on, within a set.
+std::string namedClass(std::string_view name) {
+  if (name == "[:punct:]")
+    return "[\\p{P}\\p{S}]";
+  if (name == "[:^punct:]")
+    return "[^\\p{P}\\p{S}]";
+  bool isWord = name == "[:word:]";
+  return isWord || name == "[:^word:]" ? classOf(isWord ? 'w' : 'W', true) : std::string(name);
+}
+
+/// In ICU's syntax.
 std::string rewritten(std::string_view source) {
   std::string result;
+  int depth = 0; // of sets
   for (size_t at = 0; at < source.size(); ++at) {
-    if (source[at] != '\\' || at + 1 == source.size()) {
-      result += source[at];
+    if (source[at] == '\\' && at + 1 < source.size()) {
+      result += classOf(source[++at], depth > 0);
       continue;
     }
-    char letter = source[++at];
-    if (letter == 's' || letter == 'S')
-      result += letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}";
-    else if (letter == 'h' || letter == 'H')
-      result += letter == 'h' ? "[0-9a-fA-F]" : "[^0-9a-fA-F]";
-    else
-      result += {'\\', letter};
+    bool isNamed = depth > 0 && source.substr(at, 2) == "[:";
+    if (size_t end = isNamed ? source.find(":]", at) : std::string_view::npos;
+        end != std::string_view::npos) {
+      result += namedClass(source.substr(at, end + 2 - at));
+      at = end + 1;
+      continue;
+    }
+    if (!depth && source.substr(at, 2) == "(?") { // Ruby's m lets a point be a newline, too
+      size_t end = source.find_first_not_of("imx-", at + 2);
+      for (; at < end && at < source.size(); ++at)
+        result += source[at] == 'm' ? 's' : source[at];
+      --at;
+      continue;
+    }
+    depth += source[at] == '[' ? 1 : source[at] == ']' && depth > 0 ? -1 : 0;
+    result += source[at];
   }
   return result;
 }
@@ -82,7 +133,9 @@ public:
       matcher->reset(opened.get());
       while (matcher->find(status) && U_SUCCESS(status)) {
         auto begin = matcher->start64(status), end = matcher->end64(status);
-        if (U_SUCCESS(status) && end > begin)
+        // As Oniguruma's crate, none of no length where the last one ended.
+        bool isNew = end > begin || to.empty() || size_t(end) != to.back().second;
+        if (U_SUCCESS(status) && isNew)
           to.emplace_back(size_t(begin), size_t(end));
       }
     }
