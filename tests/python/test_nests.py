@@ -156,3 +156,33 @@ def test_a_parallel_loop_of_one_iteration_has_its_own_copy():
     nest = ts.nest(text).tile("m", "n", 4, 8).cache_read("B", "n0", "P").parallel("m0")
     a, b = operands(m=4)
     assert np.allclose(nest.run(a, b), a @ b, rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
+@pytest.mark.parametrize("k", [16, 37, 100])
+def test_sums_of_bytes_in_vectors(target, k):
+    """The compiler makes vpdpbusd and psadbw of them. Breaks if lanes are joined in a form of which it takes the first for all."""
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(0, 256, (5, k), np.uint8), rng.integers(-128, 128, (5, k), np.int8)
+    c = rng.integers(0, 256, (5, k), np.uint8)
+    wide = [each.astype(np.int32) for each in (a, b, c)]
+    for depth in ("K", str(k)):  # open, and known
+        products = f"def f(uint8(M, {depth}) A, int8(M, {depth}) B) -> (C) {{ C(m) +=! int32(A(m, k)) * int32(B(m, k)) }}"
+        differences = f"def f(uint8(M, {depth}) A, uint8(M, {depth}) B) -> (C) {{ C(m) +=! max(int32(A(m, k)) - int32(B(m, k)), int32(B(m, k)) - int32(A(m, k))) }}"
+        for lanes in (2, 4, 8, 12, 16, 32, 64):
+            product = ts.nest(products).vectorize("k", lanes).compile(target=target)
+            assert np.array_equal(product(a, b), (wide[0] * wide[1]).sum(1)), (depth, lanes)
+            difference = ts.nest(differences).vectorize("k", lanes).compile(target=target)
+            assert np.array_equal(difference(a, c), abs(wide[0] - wide[2]).sum(1)), (depth, lanes)
+
+
+def test_large_blocks_are_refused():
+    """Breaks if the size of a copy, of whole blocks, may be more than 64 bits hold."""
+    text = "def f(float(A, B, C, D) X) -> (Y) { Y(a, b, c, d) = X(a, b, c, d) }"
+    for block in (17, 65536):
+        order = [f"{dim}{part}{block}" for part in "/%" for dim in range(4)]
+        with pytest.raises(ts.Error, match="the blocks of 'P' are too large: the product of their sizes may be 65536 at most"):
+            ts.nest(text).cache_read("X", None, "P", order=order).compile()
+    x = np.arange(16, dtype=np.float32).reshape(2, 2, 2, 2)
+    order = [f"{dim}{part}16" for part in "/%" for dim in range(4)]
+    assert np.array_equal(ts.nest(text).cache_read("X", None, "P", order=order).run(x), x)
