@@ -91,6 +91,41 @@ def test_a_schedule_belongs_to_its_statement():
     assert np.allclose(c, a @ b, rtol=1e-4) and np.allclose(d, (a @ b).sum(1), rtol=1e-4)
 
 
+SCHEDULED = """def first(float(M, K) A) -> (C, D) {
+  C(m) +=! A(m, k)
+  # schedule: parallel m
+  # a note
+  D(m) +=! A(m, k)
+  # schedule: split m 4 -> m0 m1
+}
+def second(float(M, K) A) -> (C) {
+  C(k) +=! A(m, k)
+  # schedule: parallel k
+}
+"""
+
+
+def test_a_text_keeps_its_schedules():
+    """Breaks if a definition is printed without its comments, or the new lines stand in front of the old ones."""
+    nest = ts.nest(SCHEDULED, "first").parallel("m0")
+    assert re.findall("# .*", nest.text.replace("  # schedule: parallel m0\n", "")) == re.findall("# .*", SCHEDULED)
+    assert "split m 4 -> m0 m1\n  # schedule: parallel m0\n}" in nest.text and nest.schedule == "parallel m0\n"
+    a, _ = operands()
+    assert all(np.allclose(each, a.sum(1), rtol=1e-4) for each in nest.run(a))
+    again = ts.nest(nest.text, "first")
+    assert again.text == nest.text
+    with pytest.raises(ts.Error, match="line 1: parallel k: loop 'k' can't be parallel"):
+        ts.nest(PRODUCT.replace(" }", "\n# schedule: parallel k\n}")).compile()
+
+
+def test_what_looks_like_a_schedule_is_an_error():
+    """Breaks if a line that was meant to be one is taken for a note."""
+    for mark in ("#schedule:", "# Schedule:", "#  schedule:", "# schedule :"):
+        with pytest.raises(ts.Error, match=":1:.*: a line of a schedule begins with '# schedule:'"):
+            ts.nest(PRODUCT.replace(" }", f" {mark} parallel m\n}}"))
+    ts.nest(PRODUCT.replace(" }", " # the schedule: as it is written\n}"))
+
+
 MISPLACED = """# schedule: parallel m
 def sums(float(M, K) A) -> (C) {
   # schedule: parallel m
