@@ -132,6 +132,8 @@ private:
       return "the order must name each of the " + std::to_string(rank) + " dimensions of '" +
              request_.tensor + "' once, from 0 on: whole, as 1, or its blocks and further inside " +
              "what is in them, as 1/4 and 1%4";
+    if (std::string problem = blockProblem(); !problem.empty())
+      return problem;
     if (request_.order.empty()) {
       order_.resize(rank);
       std::iota(order_.begin(), order_.end(), 0);
@@ -142,6 +144,22 @@ private:
         each.dim = size_t(own - order_.begin());
         layout_.push_back(each);
       }
+    return {};
+  }
+
+  /// A copy of whole blocks has at most as many elements as what it copies, times the product of
+  /// the blocks' sizes: with a bound for these its size in bytes is within 64 bits.
+  std::string blockProblem() const {
+    constexpr int64_t kMost = 1 << 16;
+    int64_t product = 1;
+    for (const LayoutDimension &each : request_.order) {
+      if (each.part != LayoutDimension::Part::Remainder)
+        continue;
+      if (each.block > kMost / product)
+        return "the blocks of '" + request_.name + "' are too large: the product of their sizes " +
+               "may be " + std::to_string(kMost) + " at most";
+      product *= each.block;
+    }
     return {};
   }
 

@@ -594,7 +594,32 @@ Value NestCode::combineWithValue(const Statement &statement, Value old, Point &p
                           emitter_.splat(old, count));
 }
 
+/// What joins integers.
+static vector::CombiningKind kindOf(Reduction reduction, bool isSigned) {
+  using enum vector::CombiningKind;
+  switch (reduction) {
+  case Reduction::Multiply:
+    return MUL;
+  case Reduction::Minimum:
+    return isSigned ? MINSI : MINUI;
+  case Reduction::Maximum:
+    return isSigned ? MAXSI : MAXUI;
+  case Reduction::Or:
+    return OR;
+  case Reduction::And:
+    return AND;
+  default:
+    return ADD;
+  }
+}
+
+/// Floats half after half, in an order that is the same everywhere. Integers by LLVM's own
+/// reduction: of halves that get ever narrower, LLVM 19 makes wrong sums where it finds an
+/// instruction for sums of bytes in them (it takes the first lane of its result for the sum).
 Value NestCode::reduceLanes(Reduction reduction, DataType type, Value vector) {
+  if (isa<IntegerType>(getElementTypeOrSelf(vector.getType())))
+    return emitter_.builder().create<vector::ReductionOp>(
+        math_.location, kindOf(reduction, info(type).kind == TypeClass::Signed), vector);
   Value half = vector;
   Statement like;
   like.reduction = reduction;

@@ -20,9 +20,10 @@ struct Read {
 };
 
 /// All definitions, analysed; what is wrong with any of them is an error.
-Result<Read> readAll(const std::string &text, const std::string &name) {
+Result<Read> readAll(const std::string &text, const std::string &name,
+                     std::vector<Comment> *comments = nullptr) {
   std::vector<Message> messages;
-  Read read{parse(text, messages), {}};
+  Read read{parse(text, messages, comments), {}};
   for (const Definition &definition : read.module.definitions)
     if (messages.empty())
       read.functions.push_back(analyse(read.module, definition, messages));
@@ -154,7 +155,8 @@ Result<OwningOpRef<ModuleOp>> import(const std::string &text, const std::string 
 }
 
 Result<std::string> describe(const std::string &text, const std::string &name) {
-  auto read = readAll(text, name);
+  std::vector<Comment> comments;
+  auto read = readAll(text, name, &comments);
   if (!read.ok())
     return read.status();
   llvm::json::Array all;
@@ -165,7 +167,7 @@ Result<std::string> describe(const std::string &text, const std::string &name) {
     all.push_back(llvm::json::Object{{"name", function.name},
                                      {"inputs", describeTensors(function, inputs)},
                                      {"results", describeTensors(function, function.results)},
-                                     {"text", print(definition)}});
+                                     {"text", print(definition, comments)}});
   }
   std::string result;
   llvm::raw_string_ostream(result) << llvm::json::Value(std::move(all));

@@ -17,7 +17,7 @@ from .comprehensions import NAME, Comprehension, Comprehensions
 class Nest:
     """A definition with a schedule for its last statement. Each method gives a new one with a line more.
 
-    `text` is the whole text, `schedule` the lines. What breaks a dependence is an error of `compile`, in the words of the program.
+    `text` is the whole text; the lines that it has already stay, in front of the new ones. `schedule` are the new ones. What breaks a dependence is an error of `compile`, in the words of the program.
     """
 
     def __init__(self, text: str, function: str | None = None, lines: Sequence[str] = ()) -> None:

@@ -1,8 +1,10 @@
 // A module as text in one layout: a statement a line, its `where` on the next where both are long.
-#include "reference/comprehension/Syntax.h"
+#include "reference/comprehension/Schedules.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace tensmith::comprehension {
@@ -134,6 +136,10 @@ std::string headText(const Definition &definition) {
          joined(definition.results, parameterText) + ") {";
 }
 
+bool isBefore(Place a, Place b) {
+  return a.line < b.line || (a.line == b.line && a.column < b.column);
+}
+
 /// Comments in the order of their places, each given once.
 class CommentReader {
 public:
@@ -146,9 +152,18 @@ public:
       text += indent + comments_[next_++].text + "\n";
     return text;
   }
-  /// One that ends the line.
-  std::string after(Place end) {
-    bool isThere = next_ < comments_.size() && comments_[next_].place.line == end.line;
+  /// Of those before the place the lines of a schedule, which belong behind the statement that they
+  /// stand in, and the others.
+  std::string within(Place end, const std::string &indent, std::string &schedule) {
+    std::string text;
+    for (; next_ < comments_.size() && isBefore(comments_[next_].place, end); ++next_)
+      (scheduleLine(comments_[next_]) ? schedule : text) += indent + comments_[next_].text + "\n";
+    return text;
+  }
+  /// One that ends the line, on which no more begins before it.
+  std::string after(Place end, Place next) {
+    bool isThere = next_ < comments_.size() && comments_[next_].place.line == end.line &&
+                   isBefore(comments_[next_].place, next);
     return isThere ? "  " + comments_[next_++].text : "";
   }
   std::string rest() {
@@ -159,21 +174,25 @@ public:
   }
 
 private:
-  static bool isBefore(Place a, Place b) {
-    return a.line < b.line || (a.line == b.line && a.column < b.column);
-  }
   const std::vector<Comment> &comments_;
   size_t next_ = 0;
 };
 
-std::string definitionText(const Definition &definition, CommentReader &comments) {
+std::string definitionText(const Definition &definition, Place next, CommentReader &comments) {
   std::string text = comments.before(definition.place, "") + headText(definition) + "\n";
-  for (const StatementSyntax &statement : definition.statements) {
-    text += comments.before(statement.end, "  ");
-    text += print(statement) + comments.after(statement.end) + "\n";
+  const auto &statements = definition.statements;
+  for (size_t i = 0; i < statements.size(); ++i) {
+    Place behind = i + 1 < statements.size() ? statements[i + 1].place : definition.end;
+    std::string schedule;
+    text += comments.before(statements[i].place, "  ");
+    text += comments.within(statements[i].end, "  ", schedule) + print(statements[i]);
+    text += schedule.empty() ? comments.after(statements[i].end, behind) + "\n" : "\n" + schedule;
   }
-  return text + comments.before(definition.end, "  ") + "}" + comments.after(definition.end) + "\n";
+  return text + comments.before(definition.end, "  ") + "}" + comments.after(definition.end, next) +
+         "\n";
 }
+
+constexpr Place kEnd = {std::numeric_limits<uint32_t>::max(), 1};
 
 } // namespace
 
@@ -190,17 +209,22 @@ std::string print(const StatementSyntax &statement) {
   return text + (text.size() + where.size() < kWidth ? " " : "\n    ") + where;
 }
 
-std::string print(const Definition &definition) {
-  std::vector<Comment> none;
-  CommentReader comments(none);
-  return definitionText(definition, comments);
+std::string print(const Definition &definition, const std::vector<Comment> &all) {
+  std::vector<Comment> own;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(own), [&](const Comment &each) {
+    return isBefore(definition.place, each.place) && isBefore(each.place, definition.end);
+  });
+  CommentReader comments(own);
+  return definitionText(definition, kEnd, comments);
 }
 
 std::string print(const Module &module, const std::vector<Comment> &all) {
   CommentReader comments(all);
   std::string text;
-  for (const Definition &definition : module.definitions)
-    text += (text.empty() ? "" : "\n") + definitionText(definition, comments);
+  for (size_t i = 0; i < module.definitions.size(); ++i) {
+    Place next = i + 1 < module.definitions.size() ? module.definitions[i + 1].place : kEnd;
+    text += (text.empty() ? "" : "\n") + definitionText(module.definitions[i], next, comments);
+  }
   return text + comments.rest();
 }
 

@@ -1,6 +1,8 @@
 // Which statement a line of a schedule belongs to; see Schedules.h.
 #include "reference/comprehension/Schedules.h"
 
+#include <cctype>
+
 namespace tensmith::comprehension {
 namespace {
 
@@ -34,6 +36,17 @@ bool isCall(const Module &module, const StatementSyntax &statement) {
 
 } // namespace
 
+bool isAlmostSchedule(const Comment &comment) {
+  std::string_view text = comment.text;
+  if (text.starts_with(kMark))
+    return false;
+  std::string letters;
+  for (char each : text.substr(0, text.find(':') + 1))
+    if (each != ' ' && each != '\t')
+      letters += char(std::tolower(static_cast<unsigned char>(each)));
+  return letters == "#schedule:";
+}
+
 std::optional<ScheduleLine> scheduleLine(const Comment &comment) {
   std::string_view text = comment.text;
   if (!text.starts_with(kMark))
@@ -53,6 +66,9 @@ std::vector<ScheduleLine> schedulesOf(const Module &module, const std::vector<Co
                                       std::vector<Message> &messages) {
   std::vector<ScheduleLine> result;
   for (const Comment &comment : comments) {
+    if (isAlmostSchedule(comment))
+      messages.push_back(
+          {comment.place, "a line of a schedule begins with '# schedule:', written so"});
     std::optional<ScheduleLine> line = scheduleLine(comment);
     if (!line)
       continue;

@@ -12,10 +12,14 @@ struct ScheduleLine {
   std::string text;
 };
 
+/// What comes near to a line of a schedule, as "#Schedule: ", and would be taken for a note.
+bool isAlmostSchedule(const Comment &comment);
+
 /// The words of a comment that is a line of a schedule; nothing where it is another comment.
 std::optional<ScheduleLine> scheduleLine(const Comment &comment);
 
-/// All lines, in their order. Those that belong to no statement are messages.
+/// All lines, in their order. Those that belong to no statement, or only look like one, are
+/// messages.
 std::vector<ScheduleLine> schedulesOf(const Module &module, const std::vector<Comment> &comments,
                                       std::vector<Message> &messages);
 

@@ -122,8 +122,10 @@ Module parse(const std::string &text, std::vector<Message> &messages,
 std::string typeName(DataType type);
 std::string print(const Expr &expr);
 std::string print(const StatementSyntax &statement);
-std::string print(const Definition &definition);
-/// The module in one layout, with comments before what they stood at.
+/// With those of a module's comments that stand in it.
+std::string print(const Definition &definition, const std::vector<Comment> &comments);
+/// The module in one layout, with comments before what they stood at; lines of a schedule stay
+/// behind their statement.
 std::string print(const Module &module, const std::vector<Comment> &comments = {});
 
 } // namespace tensmith::comprehension

@@ -91,6 +91,41 @@ def test_a_schedule_belongs_to_its_statement():
     assert np.allclose(c, a @ b, rtol=1e-4) and np.allclose(d, (a @ b).sum(1), rtol=1e-4)
 
 
+SCHEDULED = """def first(float(M, K) A) -> (C, D) {
+  C(m) +=! A(m, k)
+  # schedule: parallel m
+  # a note
+  D(m) +=! A(m, k)
+  # schedule: split m 4 -> m0 m1
+}
+def second(float(M, K) A) -> (C) {
+  C(k) +=! A(m, k)
+  # schedule: parallel k
+}
+"""
+
+
+def test_a_text_keeps_its_schedules():
+    """Breaks if a definition is printed without its comments, or the new lines stand in front of the old ones."""
+    nest = ts.nest(SCHEDULED, "first").parallel("m0")
+    assert re.findall("# .*", nest.text.replace("  # schedule: parallel m0\n", "")) == re.findall("# .*", SCHEDULED)
+    assert "split m 4 -> m0 m1\n  # schedule: parallel m0\n}" in nest.text and nest.schedule == "parallel m0\n"
+    a, _ = operands()
+    assert all(np.allclose(each, a.sum(1), rtol=1e-4) for each in nest.run(a))
+    again = ts.nest(nest.text, "first")
+    assert again.text == nest.text
+    with pytest.raises(ts.Error, match="line 1: parallel k: loop 'k' can't be parallel"):
+        ts.nest(PRODUCT.replace(" }", "\n# schedule: parallel k\n}")).compile()
+
+
+def test_what_looks_like_a_schedule_is_an_error():
+    """Breaks if a line that was meant to be one is taken for a note."""
+    for mark in ("#schedule:", "# Schedule:", "#  schedule:", "# schedule :"):
+        with pytest.raises(ts.Error, match=":1:.*: a line of a schedule begins with '# schedule:'"):
+            ts.nest(PRODUCT.replace(" }", f" {mark} parallel m\n}}"))
+    ts.nest(PRODUCT.replace(" }", " # the schedule: as it is written\n}"))
+
+
 MISPLACED = """# schedule: parallel m
 def sums(float(M, K) A) -> (C) {
   # schedule: parallel m
@@ -156,3 +191,33 @@ def test_a_parallel_loop_of_one_iteration_has_its_own_copy():
     nest = ts.nest(text).tile("m", "n", 4, 8).cache_read("B", "n0", "P").parallel("m0")
     a, b = operands(m=4)
     assert np.allclose(nest.run(a, b), a @ b, rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
+@pytest.mark.parametrize("k", [16, 37, 100])
+def test_sums_of_bytes_in_vectors(target, k):
+    """The compiler makes vpdpbusd and psadbw of them. Breaks if lanes are joined in a form of which it takes the first for all."""
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(0, 256, (5, k), np.uint8), rng.integers(-128, 128, (5, k), np.int8)
+    c = rng.integers(0, 256, (5, k), np.uint8)
+    wide = [each.astype(np.int32) for each in (a, b, c)]
+    for depth in ("K", str(k)):  # open, and known
+        products = f"def f(uint8(M, {depth}) A, int8(M, {depth}) B) -> (C) {{ C(m) +=! int32(A(m, k)) * int32(B(m, k)) }}"
+        differences = f"def f(uint8(M, {depth}) A, uint8(M, {depth}) B) -> (C) {{ C(m) +=! max(int32(A(m, k)) - int32(B(m, k)), int32(B(m, k)) - int32(A(m, k))) }}"
+        for lanes in (2, 4, 8, 12, 16, 32, 64):
+            product = ts.nest(products).vectorize("k", lanes).compile(target=target)
+            assert np.array_equal(product(a, b), (wide[0] * wide[1]).sum(1)), (depth, lanes)
+            difference = ts.nest(differences).vectorize("k", lanes).compile(target=target)
+            assert np.array_equal(difference(a, c), abs(wide[0] - wide[2]).sum(1)), (depth, lanes)
+
+
+def test_large_blocks_are_refused():
+    """Breaks if the size of a copy, of whole blocks, may be more than 64 bits hold."""
+    text = "def f(float(A, B, C, D) X) -> (Y) { Y(a, b, c, d) = X(a, b, c, d) }"
+    for block in (17, 65536):
+        order = [f"{dim}{part}{block}" for part in "/%" for dim in range(4)]
+        with pytest.raises(ts.Error, match="the blocks of 'P' are too large: the product of their sizes may be 65536 at most"):
+            ts.nest(text).cache_read("X", None, "P", order=order).compile()
+    x = np.arange(16, dtype=np.float32).reshape(2, 2, 2, 2)
+    order = [f"{dim}{part}16" for part in "/%" for dim in range(4)]
+    assert np.array_equal(ts.nest(text).cache_read("X", None, "P", order=order).run(x), x)

@@ -1,6 +1,7 @@
 // Ranges, sizes and errors of comprehensions: cases of the published semantics (the documentation's
 // worked examples and its rules of inference), and those that ours adds.
 #include "reference/comprehension/Analysis.h"
+#include "reference/comprehension/Schedules.h"
 
 #include <gtest/gtest.h>
 
@@ -172,6 +173,41 @@ TEST(ComprehensionRanges, LayoutIsStable) {
   EXPECT_EQ(comments.size(), again.size());
   EXPECT_NE(once.find("(A(i) - (A(i) - 1.0)) * -(-A(i)) / (A(i) / 2.0)  # tail"), once.npos)
       << once;
+}
+
+/// Which lines order which statement, by the statements' numbers.
+static std::string schedulesIn(const std::string &text) {
+  std::vector<Message> messages;
+  std::vector<Comment> comments;
+  Module module = parse(text, messages, &comments);
+  std::string result = messages.empty() ? "" : messages[0].text;
+  for (const ScheduleLine &line : schedulesOf(module, comments, messages))
+    for (const Definition &definition : module.definitions)
+      for (const StatementSyntax &each : definition.statements)
+        if (each.place.line == line.statement.line && each.place.column == line.statement.column)
+          result += print(each) + " by " + line.text + "\n";
+  return result;
+}
+
+/// Breaks if a line of a schedule wanders to another statement, or lines change places.
+TEST(ComprehensionRanges, LayoutKeepsSchedules) {
+  const char *comments[] = {"", " # note\n", " # schedule: first\n",
+                            " # schedule: first\n # note\n # schedule: second\n"};
+  for (std::string inside : comments)
+    for (std::string behind : comments)
+      for (std::string between : {" ", "\n"})
+        for (std::string last : {" # schedule: last\n", "\n# schedule: last\n", "\n"}) {
+          std::string text = "def f(float(M, K) A) -> (C, D) { C(m) +=! A(m, k)" + between +
+                             "D(m) +=!" + inside + " A(m, k)" + behind + " where k in 0:3" + last +
+                             "}" + between + "def g(float(M) A) -> (C) { C(m) = A(m)" + last + "}";
+          std::vector<Message> messages;
+          std::vector<Comment> all, again;
+          std::string once = print(parse(text, messages, &all), all);
+          ASSERT_TRUE(messages.empty()) << messages[0].text;
+          EXPECT_EQ(schedulesIn(once), schedulesIn(text)) << text << "\n gave\n" << once;
+          EXPECT_EQ(print(parse(once, messages, &again), again), once);
+          EXPECT_EQ(again.size(), all.size());
+        }
 }
 
 /// Texts that are made to be hard end soon, with a message.
