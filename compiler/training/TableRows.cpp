@@ -3,7 +3,6 @@
 #include "compiler/training/TableRows.h"
 
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -48,23 +47,6 @@ bool collect(Value gradient, const GraphCode &code, SmallVectorImpl<Value> &plac
 class Walk {
 public:
   explicit Walk(const UpdateValues &update) : update_(update) {}
-
-  bool isElementwise() {
-    Type whole = update_.gradient.getType();
-    llvm::SetVector<Value> values(update_.results.begin(), update_.results.end());
-    for (size_t next = 0; next < values.size(); ++next) {
-      Value value = values[next];
-      Operation *op = value.getDefiningOp();
-      bool isLeaf = value == update_.gradient || llvm::is_contained(update_.old, value);
-      if (isLeaf || !op)
-        continue;
-      bool readsTable = llvm::is_contained(op->getOperandTypes(), whole);
-      if (readsTable && !isa<graph::Elementwise>(op))
-        return false;
-      values.insert(op->operand_begin(), op->operand_end());
-    }
-    return true;
-  }
 
   bool leavesZeros() {
     return llvm::all_of(llvm::zip_equal(update_.results, update_.old),
@@ -144,7 +126,6 @@ std::optional<TableRows> tableRows(Value gradient, const GraphCode &code) {
   return found.gradient ? std::optional(found) : std::nullopt;
 }
 
-bool isElementwise(const UpdateValues &update) { return Walk(update).isElementwise(); }
 bool leavesZeros(const UpdateValues &update) { return Walk(update).leavesZeros(); }
 
 } // namespace tensmith::training

@@ -33,8 +33,6 @@ struct UpdateValues {
   llvm::ArrayRef<mlir::Value> results, old; // in the same order
   mlir::Value gradient;
 };
-/// Whether each element of the results is made of those in its place alone.
-bool isElementwise(const UpdateValues &update);
 /// Whether elements keep their values where the gradient is zero, all numbers being finite.
 bool leavesZeros(const UpdateValues &update);
 

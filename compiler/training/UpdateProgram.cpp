@@ -11,8 +11,8 @@
 #include "frontends/text/Ast.h"
 #include "frontends/text/Import.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <filesystem>
@@ -56,7 +56,10 @@ std::string joined(const std::vector<std::string> &parts) {
 
 /// Sizes by the names that the operands have here, and not in the program.
 LogicalResult nameSizes(Operation *op) {
-  auto isOpen = [](Type type) { return !cast<ShapedType>(type).hasStaticShape(); };
+  auto isOpen = [](Type type) {
+    auto shaped = dyn_cast<ShapedType>(type); // graph.none has no shape
+    return shaped && !shaped.hasStaticShape();
+  };
   if (llvm::none_of(op->getResultTypes(), isOpen))
     return success();
   graph::ShapeContext shapes(op->getContext());
@@ -69,9 +72,7 @@ LogicalResult nameSizes(Operation *op) {
   return success();
 }
 
-bool isDouble(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType().isF64();
-}
+bool isDouble(Type type) { return cast<RankedTensorType>(type).getElementType().isF64(); }
 
 /// Errors in the line that calls the function, behind the program's own, are errors of the
 /// function.
@@ -92,6 +93,21 @@ SmallVector<Value> resultsOf(func::FuncOp procedure) {
   Value result = procedure.getBody().front().getTerminator()->getOperand(0);
   auto tuple = result.getDefiningOp<program::ConstructOp>();
   return tuple ? SmallVector<Value>(tuple.getFields()) : SmallVector<Value>{result};
+}
+
+/// Of a module of one call.
+func::FuncOp procedureOf(ModuleOp module) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  auto enter = *main.getBody().getOps<program::EnterOp>().begin();
+  return module.lookupSymbol<func::FuncOp>(enter.getProcedure());
+}
+
+/// Whether a constant beside rows of that rank has the same numbers for each of them.
+bool isSameForRows(Type type, int64_t rank) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  return isa<NoneType>(type) ||
+         (ranked &&
+          (ranked.getRank() < rank || (ranked.getRank() == rank && ranked.getDimSize(0) == 1)));
 }
 
 } // namespace
@@ -139,6 +155,11 @@ UpdateProgram::read(const std::string &kind, const std::string &given, const std
           (declared.body->kind == Kind::Integer || declared.body->kind == Kind::Real) &&
           !StringRef(declared.body->text).getAsDouble(number))
         program.written_[declared.name] = number;
+      else if (declared.name == kLazyRows)
+        return Status(StatusCode::InvalidModel,
+                      program.name_ + ":" + std::to_string(declared.place.line) + ": " + kLazyRows +
+                          " must be written as a number, 0 or 1, since it is asked before the "
+                          "program is evaluated");
       continue;
     }
     std::vector<std::string> &parameters = program.functions_[declared.name];
@@ -183,14 +204,14 @@ std::unique_ptr<UpdateProgram> UpdateProgram::other(const std::string &function)
   return program->call(function) ? std::move(program) : nullptr;
 }
 
-/// The module whose first procedure is the function, for arguments of those types.
-Result<ModuleOp> UpdateProgram::instance(const std::vector<Value> &arguments) {
+/// The procedure that the function is, for arguments of those types.
+Result<func::FuncOp> UpdateProgram::instance(const std::vector<Type> &arguments) {
   std::string parameters;
-  for (auto [name, value] : llvm::zip_equal(parameters_, arguments))
-    parameters += (parameters.empty() ? "" : ", ") + name + ": " + typeText(value.getType());
+  for (auto [name, type] : llvm::zip_equal(parameters_, arguments))
+    parameters += (parameters.empty() ? "" : ", ") + name + ": " + typeText(type);
   OwningOpRef<ModuleOp> &known = instances_[parameters];
   if (known)
-    return *known;
+    return procedureOf(*known);
   std::string text =
       text_ + "\nfn main(" + parameters + ") = " + function_ + "(" + joined(parameters_) + ")\n";
   text::ImportOptions options;
@@ -203,10 +224,10 @@ Result<ModuleOp> UpdateProgram::instance(const std::vector<Value> &arguments) {
     return inFunction(imported.status(), name_, text_, function_);
   program::evaluatePartially(**imported);
   known = std::move(*imported);
-  return *known;
+  return procedureOf(*known);
 }
 
-Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, OpBuilder &builder) {
+Result<std::vector<Value>> UpdateProgram::inOrder(const NamedValues &arguments) const {
   std::vector<Value> given;
   for (const std::string &name : parameters_) {
     auto found = llvm::find_if(arguments, [&](auto &argument) { return argument.first == name; });
@@ -215,16 +236,23 @@ Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, Op
                              "', which is nothing that it is given");
     given.push_back(found->second);
   }
-  auto module = instance(given);
-  if (!module.ok())
-    return module.status();
-  auto main = module->lookupSymbol<func::FuncOp>("main");
-  auto enter = *main.getBody().getOps<program::EnterOp>().begin();
-  auto procedure = module->lookupSymbol<func::FuncOp>(enter.getProcedure());
-  SmallVector<Value> results = resultsOf(procedure);
+  return given;
+}
+
+Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, OpBuilder &builder) {
+  auto given = inOrder(arguments);
+  if (!given.ok())
+    return given.status();
+  std::vector<Type> types;
+  for (Value value : *given)
+    types.push_back(value.getType());
+  auto procedure = instance(types);
+  if (!procedure.ok())
+    return procedure.status();
+  SmallVector<Value> results = resultsOf(*procedure);
   IRMapping mapping;
-  mapping.map(procedure.getBody().front().getArguments(), given);
-  for (Operation &op : procedure.getBody().front().without_terminator()) {
+  mapping.map(procedure->getBody().front().getArguments(), *given);
+  for (Operation &op : procedure->getBody().front().without_terminator()) {
     if (isa<program::ConstructOp>(op))
       continue;
     if (!graph::isOperator(&op))
@@ -244,6 +272,37 @@ Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, Op
     result = mapping.lookupOrDefault(result);
   }
   return results;
+}
+
+/// Seen for any number of rows, so that what depends on their number or places (sizes, places,
+/// random numbers, sums) is there as an operator, and no constant that came of it.
+bool UpdateProgram::goesByRows(const NamedValues &arguments, RankedTensorType table) {
+  auto given = inOrder(arguments);
+  if (!given.ok())
+    return false;
+  SmallVector<int64_t> rows(table.getShape());
+  rows[0] = ShapedType::kDynamic;
+  std::vector<Type> types;
+  for (Value value : *given) {
+    auto type = cast<RankedTensorType>(value.getType());
+    types.push_back(type.getShape() == table.getShape() ? type.clone(rows) : type);
+  }
+  auto procedure = instance(types);
+  if (!procedure.ok())
+    return false;
+  SmallVector<Value> results = resultsOf(*procedure);
+  llvm::SetVector<Value> values(results.begin(), results.end());
+  for (size_t next = 0; next < values.size(); ++next) {
+    Operation *op = values[next].getDefiningOp();
+    if (!op) // an argument
+      continue;
+    bool isSame = op->hasTrait<OpTrait::ConstantLike>() &&
+                  isSameForRows(values[next].getType(), table.getRank());
+    if (!isSame && !isa<graph::Elementwise>(op))
+      return false;
+    values.insert(op->operand_begin(), op->operand_end());
+  }
+  return true;
 }
 
 } // namespace tensmith::training

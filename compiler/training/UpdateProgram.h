@@ -11,6 +11,7 @@
 
 #include "base/Status.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -24,6 +25,9 @@
 namespace tensmith::training {
 
 using NamedValues = std::vector<std::pair<std::string, mlir::Value>>;
+
+/// The setting of an optimiser whose rows without a gradient wait (TableRows.h).
+inline constexpr char kLazyRows[] = "lazy_rows";
 
 class UpdateProgram {
 public:
@@ -48,11 +52,15 @@ public:
   /// of the parameters.
   Result<llvm::SmallVector<mlir::Value>> apply(const NamedValues &arguments,
                                                mlir::OpBuilder &builder);
+  /// Whether each row of the results is made of those in its place of the arguments of the table's
+  /// shape, of numbers and of columns alone, as it would be with any other rows beside it.
+  bool goesByRows(const NamedValues &arguments, mlir::RankedTensorType table);
 
 private:
   UpdateProgram() = default;
   bool call(const std::string &function);
-  Result<mlir::ModuleOp> instance(const std::vector<mlir::Value> &arguments);
+  Result<std::vector<mlir::Value>> inOrder(const NamedValues &arguments) const;
+  Result<mlir::func::FuncOp> instance(const std::vector<mlir::Type> &arguments);
 
   std::string name_, text_, folder_, function_;
   std::vector<std::string> parameters_, settings_;

@@ -16,7 +16,7 @@ constexpr llvm::StringLiteral kOfLayer[] = {"weights",       "bias",          "w
                                             "bias_gradient", "batch_mean",    "batch_variance",
                                             "weight_square", "learning_rate", "step",
                                             "inputs",        "fan_in"};
-constexpr char kDecay[] = "weight_decay", kLazyRows[] = "lazy_rows";
+constexpr char kDecay[] = "weight_decay";
 
 /// The names of a function's parameters that are not given: what it keeps from step to step.
 std::vector<std::string> keptBy(const UpdateProgram &function,
@@ -175,14 +175,16 @@ private:
     TableRows rows = found->second;
     SmallVector<Value> old(states.begin(), states.end());
     UpdateValues update{results, old, gradients_.lookup(parameter.state)};
+    auto table = cast<RankedTensorType>(update.gradient.getType());
     bool isLazy = optimiser_.setting(kLazyRows) != 0,
-         isElementwise = training::isElementwise(update);
-    if (isLazy && !isElementwise)
+         goesByRows = optimiser_.goesByRows(arguments, table);
+    if (isLazy && !goesByRows)
       return Status(StatusCode::InvalidModel,
                     optimiser_.name() + ": rows can't be updated one by one (" + kLazyRows +
-                        "), since update looks at several elements of a tensor at once; leave " +
+                        "), since update makes its results by more than element-wise operators and "
+                        "numbers, of other rows, their number or places; leave " +
                         kLazyRows + " at 0");
-    if (!isLazy && (!isElementwise || addsDecay() || !leavesZeros(update)))
+    if (!isLazy && (!goesByRows || addsDecay() || !leavesZeros(update)))
       return false;
     for (auto &[name, value] : arguments)
       if (llvm::is_contained(old, value))

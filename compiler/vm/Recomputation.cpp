@@ -59,6 +59,10 @@ private:
       if (auto it = recorded_.values.find(rootOf(operand->get())); it != recorded_.values.end())
         if (!llvm::is_contained(made.reads, it->second))
           made.reads.push_back(it->second);
+    if (isa<graph::LoopOp>(op))
+      for (Value result : op->getResults())
+        if (!results_.contains(result) && isOpen(result.getType()))
+          return openSize(op);
     if (auto kernel = dyn_cast<graph::KernelOp>(op)) {
       made.isPure = true;
       made.cost = cost_(kernel);
@@ -66,9 +70,8 @@ private:
         if (results_.contains(result))
           continue; // the caller's memory, where it stays
         auto type = cast<RankedTensorType>(result.getType());
-        if (!type.hasStaticShape())
-          return unsupported("memory can be planned to a budget only where all sizes are fixed; '" +
-                             graph::describe(op->getLoc()) + "' computes one that the run tells");
+        if (isOpen(type))
+          return openSize(op);
         recorded_.values[result] = uint32_t(recorded_.tape.bytes.size());
         made.writes.push_back(uint32_t(recorded_.tape.bytes.size()));
         int64_t bytes = type.getNumElements() * byteSize(graph::dataType(type.getElementType()));
@@ -78,6 +81,17 @@ private:
     recorded_.tape.operators.push_back(std::move(made));
     recorded_.operators.push_back(op);
     return {};
+  }
+
+  static bool isOpen(Type type) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    return shaped && !shaped.hasStaticShape();
+  }
+  static Status openSize(Operation *op) {
+    return unsupported(
+        "memory can be planned to a budget only where all sizes are fixed; '" +
+        graph::describe(op->getLoc()) +
+        "' computes one that the run tells; fix them (--shape), or leave out memory");
   }
 
   static constexpr int64_t kAlignment = 64;

@@ -93,6 +93,21 @@ def test_each_pass_is_that_of_the_convolution(tmp_path, seed):
         assert ours.shape == of.shape and numpy.abs(ours - of).max() <= 4e-6 * numpy.abs(of).max(), name
 
 
+@pytest.mark.parametrize("x,w,tile", [
+    ((1, 3, 7, 9), (2, 3, 7, 9), 16), ((1, 64, 9, 9), (64, 64, 9, 9), 16), ((1, 64, 9, 9), (64, 64, 9, 9), None), ((1, 5, 9, 9), (4, 5, 7, 7), 16),
+])
+def test_one_tile_of_one_image(tmp_path, x, w, tile):
+    """Breaks if planes are stored without what follows them in their kernel: a product of one row is multiplications and sums. Without a tile: by
+    the estimate, which hangs on the machine."""
+    random, data = numpy.random.default_rng(4), model(x, w)
+    step = compiled(tmp_path, data, tile) if tile else tensmith.grad(data, ["x", "w"], "y")
+    assert templates(step) or not tile
+    values, weights = (random.standard_normal(shape).astype("float32") for shape in (x, w))
+    g, wanted = right(values, weights, lambda shape: random.standard_normal(shape).astype("float32"))
+    for name, ours, of in zip("y dx dw".split(), step.run({"x": values, "w": weights, "cotangent.y": g}), wanted):
+        assert ours.shape == of.shape and numpy.abs(ours - of).max() <= 4e-6 * numpy.abs(of).max(), name
+
+
 LAYER = (4, 16, 30, 30), (16, 16, 9, 9), {"pads": [4] * 4}
 
 

@@ -238,3 +238,12 @@ def test_a_step_of_training(tmp_path):
         states.append((losses, {name: np.array(value).tobytes() for name, value in step.state.items()}))
     assert states[0] == states[1] == states[2]
     assert states[0][0][0] != states[0][0][2]
+
+
+# Breaks when a budget that no plan can keep, since the run alone tells the loop's length, is taken and forgotten.
+@pytest.mark.parametrize("plan", [{}, {"recomputation": "segments"}])
+def test_no_budget_without_a_length(tmp_path, plan):
+    path = BENCH["written"]("onnx scan", tmp_path)
+    with pytest.raises(ts.Error, match="only where all sizes are fixed.*leave out memory"):
+        ts.grad(path, ["w"], "result", memory="1MiB", **plan)
+    ts.grad(path, ["w"], "result", memory="16MiB", shapes={"xs": [8, 16, 64]}, **plan)

@@ -159,6 +159,84 @@ def test_what_is_no_update_of_rows(tmp_path):
         ts.train_step(data, "mean_squared_error", "lamb", learning_rate=RATE, lazy_rows=1, trainable=["table"])
 
 
+# Programs, of a parameter and a gradient, that say how much of the gradient is taken, and what makes the rows of a table, taken out
+# of it, other than they are in it.
+BY_MORE = {
+    "count": ("let n = cast(reduce_sum(cast(gradient > 0.0, to = i64), axes = [0, 1], keepdims = true), to = f32);", "1.0 / (n + 1.0)"),
+    "wide": ("let n = narrow(reduce_sum(wide(gradient), axes = [0, 1], keepdims = true));", "n"),
+    "places": ("let n = cast(places(gradient), to = f32);", "n"),
+    "column": ("let n = cast(column(gradient), to = f32);", "n"),
+    "last": ("let n = cast(reduce_max(places(gradient), axes = [0, 1], keepdims = true), to = f32);", "n"),
+    "flat": ("let n = cast(reduce_max(flat(places(gradient)), axes = [0]), to = f32);", "n"),
+    "noise": ("let n = noise(gradient);", "n"),
+    "loaded": ("let n = numbers;", "n"),
+    "size": ("let n = cast(size(gradient), to = f32);", "n"),
+}
+DECLARED = """let numbers = load("numbers.npy")
+fn wide(x: f32[a, b]) = cast(x, to = f64)
+fn narrow(x: f64[a, b]) = cast(x, to = f32)
+fn places(x: f32[a, b]) = (iota(axis = 0) : i64[a, b])
+fn flat(x: i64[a, b]) = (reshape(x) : i64[a * b])
+fn column(x: f32[a, b]) = (iota(axis = 0) : i64[a, 1])
+fn noise(x: f32[a, b]) = (random_normal(seed = 3) : f32[a, b])
+"""
+
+
+def written(tmp_path, name, lazy=False):
+    made, factor = BY_MORE[name]
+    np.save(tmp_path / "numbers.npy", np.ones((ROWS, 1), np.float32))
+    (tmp_path / "own.tsm").write_text(("let lazy_rows = 1.0\n" if lazy else "") + DECLARED +
+        f"fn update(parameter, gradient, sum, learning_rate) = {{\n  {made}\n"
+        f"  (parameter - learning_rate * gradient * {factor}, sum + gradient)\n}}\n")  # fmt: skip
+    return tmp_path / "own.tsm"
+
+
+# Breaks when what depends on other rows, their number or places goes by rows, as it would by another type, no operand, or no open size.
+@pytest.mark.parametrize("shapes", [{}, {"n": 2}])
+@pytest.mark.parametrize("name", BY_MORE)
+def test_what_needs_all_rows_gets_them(tmp_path, name, shapes):
+    data, _ = model()
+    settings = {"learning_rate": RATE, "trainable": ["table"], "shapes": shapes}
+    step = ts.train_step(data, "mean_squared_error", written(tmp_path, name), **settings)
+    assert "unique" not in json.dumps(step.describe()["functions"])
+    with pytest.raises(ts.Error, match="own.tsm: rows can't be updated one by one"):
+        ts.train_step(data, "mean_squared_error", written(tmp_path, name, lazy=True), **settings)
+
+
+# Breaks when the numbers of such an update are those of the rows that were read.
+@pytest.mark.parametrize("name, factor", [
+    ("count", lambda g: 1 / ((g > 0).sum() + 1)), ("wide", lambda g: g.sum()), ("places", lambda g: np.arange(ROWS)[:, None]),
+])  # fmt: skip
+def test_all_rows_count(tmp_path, name, factor):
+    data, table = model()
+    step = ts.train_step(data, "mean_squared_error", written(tmp_path, name), learning_rate=RATE, trainable=["table"])
+    scale = np.linspace(0.5, 1.5, SIZE)
+    step(ids=BATCHES[0], target=np.zeros((3, 2, SIZE), np.float32))
+    g = np.zeros(table.shape)
+    np.add.at(g, BATCHES[0], 2 * table[BATCHES[0]] * scale * scale / (6 * SIZE))
+    np.testing.assert_allclose(step.state["table"], table - RATE * g * factor(g), rtol=1e-5, atol=1e-6)
+
+
+# Breaks when columns and numbers, which are the same for each row, are taken for what needs all of them.
+def test_columns_go_by_rows(tmp_path):
+    np.save(tmp_path / "weights.npy", np.arange(1, 1 + SIZE, dtype=np.float32))
+    (tmp_path / "own.tsm").write_text("let rate = 0.5\nlet weights = load(\"weights.npy\")\nfn update(parameter, gradient, square, learning_rate) = {\n"
+        "  let s = square + gradient * gradient;\n\n"
+        "  (parameter - rate * learning_rate * (gradient * weights) / (sqrt(s) + 1.0), s)\n}\n")  # fmt: skip
+    data, _ = model()
+    step = ts.train_step(data, "mean_squared_error", tmp_path / "own.tsm", learning_rate=RATE, trainable=["table"])
+    assert "unique" in json.dumps(step.describe()["functions"])
+
+
+# Breaks when a program's answer is looked for before it is evaluated, and taken for no.
+@pytest.mark.parametrize("lazy", ["2.0 - 1.0", "one", "true"])
+def test_lazy_rows_is_a_number(tmp_path, lazy):
+    (tmp_path / "own.tsm").write_text(f"let one = 1.0\nlet lazy_rows = {lazy}\n"
+        "fn update(parameter, gradient, learning_rate) = parameter - learning_rate * gradient\n")  # fmt: skip
+    with pytest.raises(ts.Error, match=r"own.tsm:2: lazy_rows must be written as a number"):
+        ts.train_step(model()[0], "mean_squared_error", tmp_path / "own.tsm", learning_rate=RATE, trainable=["table"])
+
+
 # Breaks when rows of 16 bits, which no kernel writes in place, are left out, or those of f64 are rounded.
 @pytest.mark.parametrize("element, tolerance", [(TensorProto.DOUBLE, 1e-12), (TensorProto.FLOAT16, None)])
 def test_other_types(element, tolerance):

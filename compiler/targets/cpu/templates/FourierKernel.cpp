@@ -172,13 +172,13 @@ private:
     Value y = root_->getResult(0);
     if (tile_.isLine) {
       forEach(0, width_,
-              [&](Value at) { storePixel(y, load(placeOfSum(at)), {image, at, channel_}); });
+              [&](Value at) { storeElements(y, load(placeOfSum(at)), {image, at, channel_}); });
       return;
     }
     forEach(0, height_, [&](Value row) {
       forEach(0, width_, [&](Value column) {
         Value sum = load(placeOfSum(math_.add(math_.mul(row, width_), column)));
-        storePixel(y, sum, {image, row, column, channel_});
+        storeElements(y, sum, {image, row, column, channel_});
       });
     });
   }
@@ -207,7 +207,7 @@ private:
     auto dilations = root_->getAttrOfType<DenseI64ArrayAttr>("dilations").asArrayRef();
     auto kernel = root_->getAttrOfType<DenseI64ArrayAttr>("kernel").asArrayRef();
     auto put = [&](Value place, ArrayRef<Value> at) {
-      storePixel(y, do_.scale(1 / double(tile_.numbers()), load(place)), at);
+      storeElements(y, do_.scale(1 / double(tile_.numbers()), load(place)), at);
     };
     if (tile_.isLine) {
       forEach(0, tile_.rows,

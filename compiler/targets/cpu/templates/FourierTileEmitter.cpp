@@ -295,8 +295,8 @@ void FourierTileEmitter::storeImage(Value y, Value bias) {
     turnRowBack(placeOf(row, math_.constant(0)), tile_.across);
     forEach(math_.constant(0), columns, [&](Value column) {
       Value sum = load(placeOf(row, column));
-      storePixel(y, addend ? do_.add(sum, addend) : sum,
-                 {image_, math_.add(top_, row), math_.add(left_, column), channel_});
+      storeElements(y, addend ? do_.add(sum, addend) : sum,
+                    {image_, math_.add(top_, row), math_.add(left_, column), channel_});
     });
   });
 }
@@ -306,13 +306,13 @@ void FourierTileEmitter::storeLine(Value y, Value addend, Value columns) {
           [&](Value row) { turnRowBack(placeOf(row, math_.constant(0)), tile_.columns); });
   forEach(math_.constant(0), columns, [&](Value at) {
     Value sum = load(placeOnLine(at));
-    storePixel(y, addend ? do_.add(sum, addend) : sum, {image_, math_.add(left_, at), channel_});
+    storeElements(y, addend ? do_.add(sum, addend) : sum, {image_, math_.add(left_, at), channel_});
   });
 }
 
-void FourierTileEmitter::storePixel(Value y, Value pixel, ArrayRef<Value> at) {
+void FourierTileEmitter::storeElements(Value y, Value made, ArrayRef<Value> at) {
   Position position{SmallVector<Value>(at), lanes_, mask_};
-  emitter_.define(y, [pixel](const Position &) { return pixel; });
+  emitter_.define(y, [made](const Position &) { return made; });
   auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
   SmallVector<Value> elements;
   for (Value value : yield.getValues())
@@ -334,12 +334,12 @@ Value FourierTileEmitter::planeStep(Value tiles) {
 
 void FourierTileEmitter::storePlanes(
     llvm::function_ref<std::array<Value, 3>(const Complex &)> put) {
-  Value tiles = emitter_.dims(root_->getResult(0))[1], step = planeStep(tiles);
+  Value planes = root_->getResult(0);
   forColumns(kFourierThirds, [&](const Column &column) {
     auto frequencies = frequenciesOf(column);
-    Value first = planePlace(tiles, column.plane);
     auto storePlane = [&](int64_t plane, Value value) {
-      emitter_.store(results_[0], element_, math_.add(first, math_.mul(step, plane)), value, mask_);
+      Value of = math_.mul(math_.add(column.plane, plane), channels_.group);
+      storeElements(planes, value, {math_.add(of, group_), number_, within_});
     };
     auto next = frequencies.begin();
     forFrequencies(column, kFourierThirds, [&](int64_t plane, bool isReal) {

@@ -142,8 +142,8 @@ protected:
   int64_t rowsOfOutputs() const { return tile_.isLine ? tile_.rows : tile_.down; }
   /// Rows of half spectra to pixels, with all that follows.
   void storeImage(Value y, Value bias);
-  /// A result, with all that follows in the kernel.
-  void storePixel(Value y, Value pixel, llvm::ArrayRef<Value> at);
+  /// A vector of the root's result, pixels or planes, with all that follows in the kernel.
+  void storeElements(Value y, Value made, llvm::ArrayRef<Value> at);
 
   // --- planes [plane * group, tiles, channels / group] ---
 

@@ -96,14 +96,21 @@ void expectAgreement(const std::string &text, const std::string &summary, const 
     expectAgreement(text, summary, layer, tilesApart);
 }
 
-// Breaks where a tile reaches out of the image, channels leave a rest, or a plane is another's.
-TEST(FourierKernel, Input) {
+/// Planes alone, and with what follows in the kernel.
+void expectPlanes(const std::string &name, const std::string &attributes, const Shape &image,
+                  const Shape &planes, const std::string &summary, const Layer &layer) {
+  for (bool follows : {false, true})
+    expectAgreement(kernelOf(name, attributes, {image}, planes, follows), summary, layer);
+}
+
+// Breaks where a tile reaches out of the image, channels leave a rest, a plane is another's, or
+// planes are stored without what follows.
+TEST(FourierKernel, InputWithEpilogue) {
   for (const Layer &layer : kLayers)
-    expectAgreement(kernelOf("fourier_input",
-                             layer.attributes() + ", pads = " + integers(layer.pads) +
-                                 ", group = " + std::to_string(layer.group) + " : i64",
-                             {layer.image}, layer.planes(), false),
-                    "fourier input", layer);
+    expectPlanes("fourier_input",
+                 layer.attributes() + ", pads = " + integers(layer.pads) +
+                     ", group = " + std::to_string(layer.group) + " : i64",
+                 layer.image, layer.planes(), "fourier input", layer);
 }
 
 // Breaks where rows or columns beyond the image are written, or what follows is misplaced.
@@ -120,13 +127,11 @@ TEST(FourierKernel, OutputWithBiasAndEpilogue) {
 }
 
 // Breaks where a tile's zeros begin too early or too late, or a plane has another's sign.
-TEST(FourierKernel, Gradient) {
+TEST(FourierKernel, GradientWithEpilogue) {
   for (const Layer &layer : kLayers)
-    expectAgreement(
-        kernelOf("fourier_gradient",
+    expectPlanes("fourier_gradient",
                  layer.attributes() + ", group = " + std::to_string(layer.group) + " : i64",
-                 {layer.outputs()}, layer.planes(), false),
-        "fourier gradient", layer);
+                 layer.outputs(), layer.planes(), "fourier gradient", layer);
 }
 
 // Breaks where tiles that overlap are not added up, padding is written, or what follows comes
@@ -168,11 +173,10 @@ const Weights kWeights[] = {
 };
 
 // Breaks where a tap, a channel of a group or the conjugate is taken for another.
-TEST(FourierKernel, Weights) {
+TEST(FourierKernel, WeightsWithEpilogue) {
   for (const Weights &weights : kWeights)
-    expectAgreement(kernelOf("fourier_changing_weights", weights.attributes(), {weights.w},
-                             weights.planes(), false),
-                    "fourier weights", kLayers[0]);
+    expectPlanes("fourier_changing_weights", weights.attributes(), weights.w, weights.planes(),
+                 "fourier weights", kLayers[0]);
 }
 
 // The same of the way back.
