@@ -87,6 +87,8 @@ Value besideGroups(const GraphCode &code, Value part, const Heads &q, AffineExpr
     return part;
   GraphCode::Dims dims = code.dims(part);
   AffineExpr one = code.size(1), groups = shapes.simplify(q.dims[1].floorDiv(keyHeads));
+  if (!isa<AffineConstantExpr>(groups)) // scores are split before the bias is added
+    return part;
   AffineExpr rows = shapes.simplify(q.dims[2] * groups);
   while (dims.size() < 4)
     dims.insert(dims.begin(), one);
@@ -206,6 +208,9 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
 
   Value query = mergeGroups(code, scaled(code, q->value, getScale()), groups);
   Value scores = code.matmul(query, code.transpose(presentKey, {0, 1, 3, 2}));
+  // Only the run knows how many heads share keys: rows in between would be of a quotient.
+  if (!isa<AffineConstantExpr>(graph.shapes.simplify(q->dims[1].floorDiv(groups))))
+    scores = splitGroups(code, scores, *q);
   SmallVector<Value> stages{scores};
 
   double softcap = getSoftcap().convertToDouble();
@@ -236,7 +241,7 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
   }
   stages.push_back(weights);
 
-  Value y = splitGroups(code, code.matmul(weights, presentValue), *q);
+  Value y = splitGroups(code, code.matmul(mergeGroups(code, weights, groups), presentValue), *q);
   if (y && GraphCode::rank(getQ()) == 3) {
     AffineExpr width = graph.shapes.simplify(q->dims[1] * v->dims[3]);
     y = code.reshape(code.transpose(y, {0, 2, 1, 3}), {q->dims[0], q->dims[2], width});
