@@ -61,26 +61,32 @@ const HostTensor &biasOperand(Workspace &workspace, const Invocation &invocation
 // ---- conv
 // -----------------------------------------------------------------------------------------------
 
-/// y[n, m] += x[n, c] seen through the window, times w[m, c], for every image, group and pair of
-/// channels.
-template <typename T>
-void convolve(const Window &window, const Groups &g, const T *x, const T *w, T *y) {
+/// For each element k of the window, image and pair of a group's channels: visit(k, where x's plane
+/// begins, where y's does, where the weight is).
+template <typename Visit> void forEachWeight(const Window &window, const Groups &g, Visit visit) {
   const int64_t imageSize = window.imageSize(), gridSize = window.gridSize();
   const int64_t kernelSize = window.kernelSize();
   int64_t element = 0;
   forEachPosition(window.kernel, [&](const Shape &k) {
     for (int64_t n = 0; n < g.images; ++n)
       for (int64_t m = 0; m < g.groups * g.out; ++m)
-        for (int64_t c = 0; c < g.in; ++c) {
-          const T weight = w[(m * g.in + c) * kernelSize + element];
-          const T *plane = x + ((n * g.groups + m / g.out) * g.in + c) * imageSize;
-          T *sums = y + (n * g.groups * g.out + m) * gridSize;
-          forEachRow(window, k, [&](int64_t to, int64_t from, int64_t count, int64_t step) {
-            for (int64_t i = 0; i < count; ++i)
-              sums[to + i] = multiplyAdd(weight, plane[from + i * step], sums[to + i]);
-          });
-        }
+        for (int64_t c = 0; c < g.in; ++c)
+          visit(k, ((n * g.groups + m / g.out) * g.in + c) * imageSize,
+                (n * g.groups * g.out + m) * gridSize, (m * g.in + c) * kernelSize + element);
     ++element;
+  });
+}
+
+/// y[n, m] += x[n, c] seen through the window, times w[m, c].
+template <typename T>
+void convolve(const Window &window, const Groups &g, const T *x, const T *w, T *y) {
+  forEachWeight(window, g, [&](const Shape &k, int64_t image, int64_t grid, int64_t at) {
+    const T weight = w[at], *plane = x + image;
+    T *sums = y + grid;
+    forEachRow(window, k, [&](int64_t to, int64_t from, int64_t count, int64_t step) {
+      for (int64_t i = 0; i < count; ++i)
+        sums[to + i] = multiplyAdd(weight, plane[from + i * step], sums[to + i]);
+    });
   });
 }
 
@@ -264,22 +270,12 @@ Outcome evaluateConvTranspose(const Invocation &invocation) {
 /// w[m, c] at each of the window's elements: x[n, c] seen through it, times y[n, m], summed up.
 template <typename T>
 void correlate(const Window &window, const Groups &g, const T *x, const T *y, T *w) {
-  const int64_t imageSize = window.imageSize(), gridSize = window.gridSize();
-  const int64_t kernelSize = window.kernelSize();
-  int64_t element = 0;
-  forEachPosition(window.kernel, [&](const Shape &k) {
-    for (int64_t n = 0; n < g.images; ++n)
-      for (int64_t m = 0; m < g.groups * g.out; ++m)
-        for (int64_t c = 0; c < g.in; ++c) {
-          const T *plane = x + ((n * g.groups + m / g.out) * g.in + c) * imageSize;
-          const T *changes = y + (n * g.groups * g.out + m) * gridSize;
-          T &sum = w[(m * g.in + c) * kernelSize + element];
-          forEachRow(window, k, [&](int64_t to, int64_t from, int64_t count, int64_t step) {
-            for (int64_t i = 0; i < count; ++i)
-              sum = multiplyAdd(changes[to + i], plane[from + i * step], sum);
-          });
-        }
-    ++element;
+  forEachWeight(window, g, [&](const Shape &k, int64_t image, int64_t grid, int64_t at) {
+    const T *plane = x + image, *changes = y + grid;
+    forEachRow(window, k, [&](int64_t to, int64_t from, int64_t count, int64_t step) {
+      for (int64_t i = 0; i < count; ++i)
+        w[at] = multiplyAdd(changes[to + i], plane[from + i * step], w[at]);
+    });
   });
 }
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <new>
+#include <tuple>
+#include <utility>
 
 namespace tensmith::reference {
 namespace {
@@ -373,6 +375,30 @@ Layout layoutOfProducts(Workspace &workspace, const Invocation &invocation,
   return layout;
 }
 
+using Patch = std::vector<double>;
+using Thirds = std::array<double, kFourierThirds>;
+
+/// visit(tile, channel, patch): the inverse transform of what the products of thirds stand for.
+/// value(thirds): a frequency's real and imaginary part; a real one is its first product.
+template <typename Value, typename Visit>
+void forEachPatch(const Layout &layout, std::span<const double> products, Value value,
+                  Visit visit) {
+  Spectrum spectrum(layout.tile);
+  Patch patch(size_t(layout.tile.numbers()));
+  for (int64_t at = 0; at < layout.tiles(); ++at)
+    for (int64_t channel = 0; channel < layout.channels; ++channel) {
+      spectrum.forEach(kFourierThirds, [&](double &re, double &im, int64_t plane, bool isReal) {
+        auto from = [&](int64_t part) {
+          return products[size_t(layout.offset(plane + part, at, channel))];
+        };
+        std::tie(re, im) =
+            isReal ? std::pair(from(0), 0.0) : value(Thirds{from(0), from(1), from(2)});
+      });
+      spectrum.inverse(patch);
+      visit(at, channel, patch);
+    }
+}
+
 Outcome evaluateOutput(const Invocation &invocation) {
   Workspace workspace(invocation);
   Layout layout = layoutOfProducts(workspace, invocation, invocation.attributes.integers("window"),
@@ -386,20 +412,10 @@ Outcome evaluateOutput(const Invocation &invocation) {
   result.y = workspace.zeros<double>(shape);
   if (!workspace.ok())
     return workspace.status();
-  Spectrum spectrum(layout.tile);
-  std::vector<double> patch(size_t(layout.tile.numbers()));
-  for (int64_t at = 0; at < layout.tiles(); ++at)
-    for (int64_t channel = 0; channel < layout.channels; ++channel) {
-      spectrum.forEach(kFourierThirds, [&](double &re, double &im, int64_t plane, bool isReal) {
-        auto from = [&](int64_t part) {
-          return products[size_t(layout.offset(plane + part, at, channel))];
-        };
-        re = isReal ? from(0) : from(0) - from(2);
-        im = isReal ? 0 : from(0) + from(1);
-      });
-      spectrum.inverse(patch);
-      result.put(at, channel, patch);
-    }
+  auto value = [](const Thirds &p) { return std::pair(p[0] - p[2], p[0] + p[1]); };
+  forEachPatch(layout, products, value, [&](int64_t at, int64_t channel, const Patch &patch) {
+    result.put(at, channel, patch);
+  });
   return workspace.finish(workspace.narrow<double>(result.y, x.type(), shape));
 }
 
@@ -429,28 +445,18 @@ Outcome evaluateImageGradient(const Invocation &invocation) {
   if (!workspace.ok())
     return workspace.status();
   int64_t across = layout.tile.tilesAcross(outputs), down = layout.tile.tilesDown(outputs);
-  Spectrum spectrum(layout.tile);
-  std::vector<double> patch(size_t(layout.tile.numbers()));
-  for (int64_t at = 0; at < layout.tiles(); ++at)
-    for (int64_t channel = 0; channel < layout.channels; ++channel) {
-      spectrum.forEach(kFourierThirds, [&](double &re, double &im, int64_t plane, bool isReal) {
-        auto from = [&](int64_t part) {
-          return products[size_t(layout.offset(plane + part, at, channel))];
-        };
-        re = isReal ? from(0) : from(0) + from(1);
-        im = isReal ? 0 : from(0) + from(2);
-      });
-      spectrum.inverse(patch);
-      int64_t left = at % across * layout.tile.across - pads[dims - 1];
-      int64_t top = at / across % down * layout.tile.down - (dims == 2 ? pads[0] : 0);
-      for (int64_t i = 0; i < layout.tile.height; ++i)
-        for (int64_t j = 0; j < layout.tile.width; ++j) {
-          int64_t row = top + i, column = left + j;
-          if (row >= 0 && row < height && column >= 0 && column < width)
-            y[size_t(((at / (across * down) * height + row) * width + column) * layout.channels +
-                     channel)] += patch[size_t(layout.tile.place(i, j))];
-        }
-    }
+  auto value = [](const Thirds &p) { return std::pair(p[0] + p[1], p[0] + p[2]); };
+  forEachPatch(layout, products, value, [&](int64_t at, int64_t channel, const Patch &patch) {
+    int64_t left = at % across * layout.tile.across - pads[dims - 1];
+    int64_t top = at / across % down * layout.tile.down - (dims == 2 ? pads[0] : 0);
+    for (int64_t i = 0; i < layout.tile.height; ++i)
+      for (int64_t j = 0; j < layout.tile.width; ++j) {
+        int64_t row = top + i, column = left + j;
+        if (row >= 0 && row < height && column >= 0 && column < width)
+          y[size_t(((at / (across * down) * height + row) * width + column) * layout.channels +
+                   channel)] += patch[size_t(layout.tile.place(i, j))];
+      }
+  });
   return workspace.finish(workspace.narrow<double>(y, invocation.operands[0].type(), shape));
 }
 
@@ -471,24 +477,14 @@ Outcome evaluateWeightsGradient(const Invocation &invocation) {
   if (!workspace.ok())
     return workspace.status();
   int64_t down = layout.tile.isLine ? 1 : kernel[0], across = kernel.back();
-  Spectrum spectrum(layout.tile);
-  std::vector<double> patch(size_t(layout.tile.numbers()));
-  for (int64_t at = 0; at < layout.tiles(); ++at)
-    for (int64_t channel = 0; channel < layout.channels; ++channel) {
-      spectrum.forEach(kFourierThirds, [&](double &re, double &im, int64_t plane, bool isReal) {
-        auto from = [&](int64_t part) {
-          return products[size_t(layout.offset(plane + part, at, channel))];
-        };
-        re = isReal ? from(0) : from(0) - from(1) + from(2);
-        im = isReal ? 0 : -from(1) - from(2);
-      });
-      spectrum.inverse(patch);
-      for (int64_t i = 0; i < down; ++i)
-        for (int64_t j = 0; j < across; ++j)
-          y[size_t(((at * down + i) * across + j) * layout.channels + channel)] =
-              patch[size_t(layout.tile.place(i * dilations[0], j * dilations.back()))] /
-              double(layout.tile.numbers());
-    }
+  auto value = [](const Thirds &p) { return std::pair(p[0] - p[1] + p[2], -p[1] - p[2]); };
+  forEachPatch(layout, products, value, [&](int64_t at, int64_t channel, const Patch &patch) {
+    for (int64_t i = 0; i < down; ++i)
+      for (int64_t j = 0; j < across; ++j)
+        y[size_t(((at * down + i) * across + j) * layout.channels + channel)] =
+            patch[size_t(layout.tile.place(i * dilations[0], j * dilations.back()))] /
+            double(layout.tile.numbers());
+  });
   return workspace.finish(workspace.narrow<double>(y, invocation.operands[0].type(), shape));
 }
 

@@ -90,6 +90,18 @@ FailureOr<AffineExpr> imagesOf(Inference &infer, int64_t tiles) {
   return infer.shapes.simplify(all.floorDiv(tiles));
 }
 
+/// [images, sizes, channels], of planes with so many tiles of each image.
+LogicalResult giveImages(Inference &infer, int64_t tiles, ArrayRef<int64_t> sizes, int64_t group) {
+  auto images = imagesOf(infer, tiles);
+  if (failed(images))
+    return failure();
+  Dims dims{*images};
+  for (int64_t size : sizes)
+    dims.push_back(infer.constant(size));
+  dims.push_back(infer.shapes.simplify(infer.dims(0)[2] * group));
+  return infer.give(infer.element(0), dims);
+}
+
 } // namespace
 
 LogicalResult FourierInputOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -181,14 +193,7 @@ LogicalResult FourierOutputOp::inferResults(ShapeContext &shapes, SmallVectorImp
   auto isEmpty = [](int64_t size) { return size <= 0; };
   if (image.size() != getWindow().size() || llvm::any_of(image, isEmpty))
     return infer.error() << "(F4) the image must have as many dimensions as the window";
-  auto images = imagesOf(infer, tile->tilesOf(image));
-  if (failed(images))
-    return failure();
-  Dims dims{*images};
-  for (int64_t size : image)
-    dims.push_back(infer.constant(size));
-  dims.push_back(shapes.simplify(infer.dims(0)[2] * group));
-  return infer.give(infer.element(0), dims);
+  return giveImages(infer, tile->tilesOf(image), image, group);
 }
 
 LogicalResult FourierImageGradientOp::inferResults(ShapeContext &shapes,
@@ -201,14 +206,7 @@ LogicalResult FourierImageGradientOp::inferResults(ShapeContext &shapes,
   auto outputs = outputsOf(infer, getImage(), getWindow(), getPads());
   if (!outputs)
     return failure();
-  auto images = imagesOf(infer, tile->tilesOf(*outputs));
-  if (failed(images))
-    return failure();
-  Dims dims{*images};
-  for (int64_t size : getImage())
-    dims.push_back(infer.constant(size));
-  dims.push_back(shapes.simplify(infer.dims(0)[2] * group));
-  return infer.give(infer.element(0), dims);
+  return giveImages(infer, tile->tilesOf(*outputs), getImage(), group);
 }
 
 LogicalResult FourierWeightsGradientOp::inferResults(ShapeContext &shapes,

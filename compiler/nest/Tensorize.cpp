@@ -121,30 +121,34 @@ std::string noIntrinsic(const std::string &name, const TileIntrinsics &intrinsic
          (names.empty() ? "none" : names);
 }
 
-/// Statements in marked loops, and the instruction of each loop.
-void collectMarks(const Node &node, std::map<std::string, std::string> &marks,
-                  std::set<std::string> &statements) {
+/// The instruction of each marked loop, and the statements in them.
+struct Marks {
+  std::map<std::string, std::string> intrinsics;
+  std::set<std::string> statements;
+};
+
+Marks marksOf(const Node &node) {
+  Marks marks;
   node.visit([&](const Node &each) {
     if (!each.isLoop() || each.execution != Execution::Tensorized)
       return;
-    marks[each.name] = each.intrinsic;
+    marks.intrinsics[each.name] = each.intrinsic;
     for (const std::string &name : each.statements())
-      statements.insert(name);
+      marks.statements.insert(name);
   });
+  return marks;
 }
 
 } // namespace
 
 TileRefusal formTiles(LoopProgram &program, const Nest &nest, const Node &tree,
                       const TileIntrinsics &intrinsics) {
-  std::map<std::string, std::string> marks;
-  std::set<std::string> statements;
-  collectMarks(tree, marks, statements);
-  if (marks.empty())
+  Marks marks = marksOf(tree);
+  if (marks.intrinsics.empty())
     return {};
-  Former former(program, nest, intrinsics, marks);
+  Former former(program, nest, intrinsics, marks.intrinsics);
   former.form(program.root);
-  for (const std::string &name : statements) {
+  for (const std::string &name : marks.statements) {
     if (former.formed.count(name))
       continue;
     auto refused = former.refusals.find(name);
@@ -157,12 +161,10 @@ TileRefusal formTiles(LoopProgram &program, const Nest &nest, const Node &tree,
 
 TileRefusal refusedTiles(const Nest &nest, const Node &tree, const Relations &relations,
                          const TileIntrinsics &intrinsics) {
-  std::map<std::string, std::string> marks;
-  std::set<std::string> statements;
-  collectMarks(tree, marks, statements);
-  if (marks.empty())
+  Marks marks = marksOf(tree);
+  if (marks.intrinsics.empty())
     return {};
-  for (const auto &[loop, name] : marks)
+  for (const auto &[loop, name] : marks.intrinsics)
     if (std::none_of(intrinsics.begin(), intrinsics.end(),
                      [&](const auto &each) { return each->name == name; }))
       return {noIntrinsic(name, intrinsics)};
