@@ -368,13 +368,15 @@ Report check(ModuleOp module, const CheckOptions &options) {
     TemporaryFile file(text);
     compile.schedules = file.path();
     OwningOpRef<ModuleOp> again(cast<ModuleOp>(module->clone()));
-    // Panels of other widths are packed by other kernels; all others are as they were, if nothing
-    // was decided otherwise.
+    // Panels of other widths are packed by other kernels, and by a transposition where one panel
+    // holds all; all others are as they were, if nothing was decided otherwise.
     std::string unfit;
     bool isDecided = &text == &points.back();
     compile.warn = [&](const std::string &warning) {
-      if (!isDecided && warning.find("fits no kernel of the model: ") != warning.npos &&
-          warning.find("fits no kernel of the model: pack ") == warning.npos)
+      constexpr llvm::StringLiteral kUnfit = "fits no kernel of the model: ";
+      llvm::StringRef kernel = llvm::StringRef(warning).split(kUnfit).second;
+      if (!isDecided && !kernel.empty() && !kernel.starts_with("pack ") &&
+          !kernel.starts_with("transpose "))
         unfit = warning;
     };
     auto other = pipeline::compileToBytes(*again, compile);
