@@ -240,6 +240,8 @@ private:
       return invalidArgument("there is no input to differentiate by");
     Activity activity(wanted);
     followAndExpand(code_, block(), activity);
+    // A loop in parts would keep its rows for results of a layer that nobody reads.
+    removeUnused(activity, &block().front(), block().getTerminator()->getPrevNode());
     builder_.setInsertionPoint(block().getTerminator());
     Status status =
         derivative_.mode == Mode::Reverse ? reverse(wanted, activity) : forward(wanted, activity);

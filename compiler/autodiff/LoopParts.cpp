@@ -126,7 +126,7 @@ protected:
 
 /// What the loop over parts leaves to the way back.
 struct KeptStates {
-  SmallVector<Value> results; // of the loop
+  SmallVector<Value> results; // of the loop; null where nobody reads them
   Value total;                // iterations that there were
   Value starts;
   SmallVector<Value> stacks; // of a carried value each
@@ -167,9 +167,10 @@ private:
     starts_ = parts_.carry(none);
     for (Value state : states_)
       stacks_.push_back(parts_.carry(emptyStack(state.getType())));
-    for (Value row : scanned())
-      rows_.push_back(parts_.carry(noRows(row)));
+    for (auto [row, result] : llvm::zip_equal(scanned(), scannedResults()))
+      rows_.push_back(result.use_empty() ? Value() : parts_.carry(noRows(row)));
   }
+  ResultRange scannedResults() { return loop_.getResults().drop_front(carriedCount()); }
   bool isSegments() const { return plan_ == Checkpointing::Segments; }
   ValueRange scanned() {
     return cast<graph::YieldOp>(body().getTerminator()).getValues().drop_front(1 + carriedCount());
@@ -218,7 +219,8 @@ private:
     for (auto [stack, state] : llvm::zip_equal(stacks_, states_))
       yielded.push_back(push(stack, state));
     for (auto [rows, more] : llvm::zip_equal(rows_, results.take_back(rows_.size())))
-      yielded.push_back(push(rows, more));
+      if (rows)
+        yielded.push_back(push(rows, more));
     return success();
   }
 
@@ -237,11 +239,17 @@ private:
                     results[count],
                     results[count + 2],
                     llvm::to_vector_of<Value>(results.slice(count + 3, count))};
+    auto rows = results.drop_front(2 * count + 3);
     for (size_t i = 0; i < loop_.getNumResults(); ++i) {
       Value old = loop_.getResult(unsigned(i)), now = results[i];
-      if (i >= count)
-        now = code_.op("graph.concat_from_sequence", {results[2 * count + 3 + (i - count)]},
-                       {code_.integer("axis", 0)});
+      if (i >= count && !rows_[i - count]) {
+        kept.results.push_back({});
+        continue;
+      }
+      if (i >= count) {
+        now = code_.op("graph.concat_from_sequence", {rows.front()}, {code_.integer("axis", 0)});
+        rows = rows.drop_front();
+      }
       if (!now)
         return failure();
       now.setType(old.getType()); // whose sizes have names already
@@ -257,7 +265,8 @@ private:
   int64_t unit_;
   LoopBuilder parts_;
   Value limit_, start_, length_, starts_;
-  SmallVector<Value> states_, stacks_, rows_;
+  SmallVector<Value> states_, stacks_;
+  SmallVector<Value> rows_; // null where nobody reads them
 };
 
 /// The way back's sums, which it carries from leaf to leaf.
