@@ -67,17 +67,18 @@ def by_the_defaults():
 
 @pytest.fixture(scope="session")
 def without_libraries(tmp_path_factory):
-    """The command in a folder of its own, beside all that it needs but onednn and openblas."""
+    """The command in a folder of its own, beside all that it needs but libraries that do operators."""
     root = tmp_path_factory.mktemp("installed")
     for folder in ("bin", "lib"):
         (root / folder).mkdir()
     shutil.copy(BUILD / "bin/tensmith", root / "bin")
     for file in [*(BUILD / "lib").glob("libtensmith_*.so*"), BUILD / "lib/tensmith-measure"]:
-        if "onednn" not in file.name and "openblas" not in file.name:
+        if not any(name in file.name for name in ("onednn", "openblas", "xsmm")):
             shutil.copy(file, root / "lib", follow_symlinks=False)
 
     def run(*arguments, env=os.environ):
         return subprocess.run([root / "bin/tensmith", *map(str, arguments)], capture_output=True, text=True, timeout=300,
                               env={**env, "LD_LIBRARY_PATH": str(root / "lib")})  # fmt: skip
 
+    run.folder = root
     return run

@@ -21,6 +21,11 @@
 #define TENSMITH_SOFTMAX "tensmith_softmax"
 #define TENSMITH_LAYER_NORM "tensmith_layer_norm"
 #define TENSMITH_ALL_REDUCE_MEAN "tensmith_all_reduce_mean"
+/* Not a kernel: a library that keeps anything of weights which calls say are `kept` exports
+ * `void tensmith_forget(const void *begin, const void *end)`, and forgets what it has of weights in
+ * that memory, where others may lie from then on. A module calls it when it is unloaded. */
+#define TENSMITH_FORGET "tensmith_forget"
+typedef void (*TensmithForget)(const void *begin, const void *end);
 
 /* Code 0 of `fail`: the library refused; the detail is its own status. */
 #define TENSMITH_FAIL_REFUSED 0
@@ -29,7 +34,7 @@
 
 /* operands: left, right. `batch` products of [rows, depth] by [depth, columns], each dense; of a
  * transposed operand the two sizes have changed places in memory. The right one is the same for all
- * products unless `right_varies`. */
+ * products unless `right_varies`, and the same in all calls with its address if `right_kept`. */
 enum TensmithMatMul {
   TENSMITH_MATMUL_BATCH,
   TENSMITH_MATMUL_ROWS,
@@ -38,11 +43,13 @@ enum TensmithMatMul {
   TENSMITH_MATMUL_LEFT_TRANSPOSED,
   TENSMITH_MATMUL_RIGHT_TRANSPOSED,
   TENSMITH_MATMUL_RIGHT_VARIES,
+  TENSMITH_MATMUL_RIGHT_KEPT,
   TENSMITH_MATMUL_STEPS /* their number; then TensmithStep for each */
 };
 
 /* operands: images [images, in_height, in_width, in_channels], weights [out_channels, in_channels /
- * group, kernel_height, kernel_width]. */
+ * group, kernel_height, kernel_width], which are the same in all calls with their address if
+ * `weights_kept`. */
 enum TensmithConvolution {
   TENSMITH_CONVOLUTION_IMAGES,
   TENSMITH_CONVOLUTION_IN_HEIGHT,
@@ -62,6 +69,7 @@ enum TensmithConvolution {
   TENSMITH_CONVOLUTION_PAD_BOTTOM,
   TENSMITH_CONVOLUTION_PAD_RIGHT,
   TENSMITH_CONVOLUTION_GROUP,
+  TENSMITH_CONVOLUTION_WEIGHTS_KEPT,
   TENSMITH_CONVOLUTION_STEPS /* their number; then TensmithStep for each */
 };
 

@@ -5,6 +5,7 @@
 #include "reference/Companion.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/Interpreter.h"
+#include "runtime/LibraryAbi.h"
 #include "runtime/ModuleImage.h"
 #include "runtime/Verify.h"
 
@@ -120,6 +121,9 @@ Status writeAll(int file, std::span<const std::byte> bytes) {
 } // namespace
 
 Module::~Module() {
+  for (const std::string &library : libraries_)
+    if (void *forget = inLibrary(library, TENSMITH_FORGET))
+      reinterpret_cast<TensmithForget>(forget)(weights_.data(), weights_.data() + weights_.size());
   if (weightsMapping_)
     munmap(weightsMapping_, weightsMappingSize_);
 }
@@ -205,6 +209,8 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   auto program = decodePlan(module->plan(), [&](const char *symbol) -> TensmithKernel {
     if (!module->canRun_)
       return [](const TensmithCall *) -> int32_t { return 1; };
+    if (const char *end = std::strchr(symbol, ':'))
+      module->libraries_.insert(std::string(symbol, end));
     return reinterpret_cast<TensmithKernel>(
         findKernel(module->code_, *layout, symbol, module->warning_));
   });

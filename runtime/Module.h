@@ -7,6 +7,8 @@
 #include "runtime/Program.h"
 
 #include <memory>
+#include <set>
+#include <string>
 
 namespace tensmith::runtime {
 
@@ -54,6 +56,7 @@ private:
   const plan::Module *plan_ = nullptr;
   Program program_;
   std::string warning_;
+  std::set<std::string> libraries_; // that are called
   bool canRun_ = true;
 };
 

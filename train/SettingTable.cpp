@@ -60,7 +60,7 @@ const std::vector<Setting> &table() {
        kMayNot},
       {"", "libraries", "libraries", &S::libraries, "NAMES",
        "Who does products, convolutions, softmax and layer norm: generated (default); onednn, "
-       "openblas or a list of both, the first that can; measured: whoever is fastest here",
+       "openblas, xsmm or a list of them, the first that can; measured: whoever is fastest here",
        kMayNot},
       {"",
        "recomputation",

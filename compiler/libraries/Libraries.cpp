@@ -92,7 +92,8 @@ Refusal refusedByOneDnn(const Pattern &pattern) {
   return pattern.steps.size() <= kMostSteps ? "" : "more steps follow than it takes";
 }
 
-/// alpha * left @ right + beta * result: a scale, and what the result begins with.
+/// alpha * left @ right + beta * result (libraries/Product.h): a scale, and what the result begins
+/// with.
 Refusal refusedByBlas(const Pattern &pattern) {
   if (!isa<graph::MatMulOp>(pattern.root))
     return "it has products alone";
@@ -108,7 +109,9 @@ Refusal refusedByBlas(const Pattern &pattern) {
 /// The numbers of a call, in the contract's order.
 class Sizes {
 public:
-  explicit Sizes(Call &call, MLIRContext *context) : shapes(context), call_(call) {}
+  /// `keepsWeights`: the second operand lies among the module's weights.
+  Sizes(Call &call, MLIRContext *context, bool keepsWeights)
+      : shapes(context), call_(call), keepsWeights_(keepsWeights) {}
 
   void add(AffineExpr size) { call_.sizes.push_back(size); }
   void add(int64_t number) { add(shapes.constant(number)); }
@@ -162,7 +165,7 @@ private:
     }
     for (AffineExpr size : {batch, rows, b.back(), depth})
       add(size);
-    for (bool flag : {pattern.leftTransposed, pattern.rightTransposed, varies})
+    for (bool flag : {pattern.leftTransposed, pattern.rightTransposed, varies, keepsWeights_})
       add(int64_t(flag));
   }
 
@@ -175,6 +178,7 @@ private:
     add(conv.getDilations());
     add(conv.getPads());
     add(int64_t(conv.getGroup()));
+    add(int64_t(keepsWeights_));
   }
 
   void steps(const Pattern &pattern) {
@@ -186,6 +190,7 @@ private:
   }
 
   Call &call_;
+  bool keepsWeights_;
 };
 
 std::string summaryOf(const Pattern &pattern, StringRef library) {
@@ -274,8 +279,8 @@ std::optional<Pattern> matchPattern(Operation *root) {
 }
 
 std::vector<Library> &knownLibraries() {
-  static std::vector<Library> libraries = {{"openblas", refusedByBlas},
-                                           {"onednn", refusedByOneDnn}};
+  static std::vector<Library> libraries = {
+      {"openblas", refusedByBlas}, {"onednn", refusedByOneDnn}, {"xsmm", refusedByBlas}};
   return libraries;
 }
 
@@ -402,7 +407,7 @@ StringRef libraryOf(graph::KernelOp kernel) {
   return kind.consume_front(kCall) ? kind : StringRef();
 }
 
-Result<Call> callOf(graph::KernelOp kernel) {
+Result<Call> callOf(graph::KernelOp kernel, bool keepsConstants) {
   StringRef library = libraryOf(kernel);
   Block &block = kernel.getBody().front();
   for (Operation &op : block) {
@@ -419,7 +424,9 @@ Result<Call> callOf(graph::KernelOp kernel) {
     if (!inOrder)
       break;
     Call call;
-    Sizes sizes(call, kernel.getContext());
+    bool keepsWeights = keepsConstants && kernel->getNumOperands() > 1 &&
+                        kernel->getOperand(1).getDefiningOp<graph::ConstantOp>();
+    Sizes sizes(call, kernel.getContext(), keepsWeights);
     call.symbol = (library + ":").str() + sizes(*pattern);
     call.summary = summaryOf(*pattern, library);
     call.symbols.assign(sizes.shapes.symbols().begin(), sizes.shapes.symbols().end());

@@ -61,14 +61,14 @@ struct Library {
   std::function<Refusal(const Pattern &)> refusalOf;
 };
 
-/// All that are known, with those that a program has added: openblas and onednn at first. None of
-/// them needs its library to be there.
+/// All that are known, with those that a program has added: openblas, onednn and xsmm at first.
+/// None of them needs its library to be there.
 std::vector<Library> &knownLibraries();
 /// Null where there is none.
 const Library *findLibrary(llvm::StringRef name);
 /// What is no library.
 inline constexpr llvm::StringLiteral kGenerated = "generated";
-/// "generated, openblas, onednn"
+/// "generated, openblas, onednn, xsmm"
 std::string libraryNames();
 /// By which schedules know them: 0 is `generated`.
 std::optional<int64_t> libraryNumber(llvm::StringRef name);
@@ -103,7 +103,7 @@ struct Call {
   llvm::SmallVector<mlir::StringAttr> symbols;
 };
 /// Of a kernel that `makeCall` has made. Unsupported where its region is something else, as in a
-/// file.
-Result<Call> callOf(graph::KernelOp kernel);
+/// file. `keepsConstants`: constants stay at their addresses until the module is unloaded.
+Result<Call> callOf(graph::KernelOp kernel, bool keepsConstants);
 
 } // namespace tensmith::libraries

@@ -537,7 +537,8 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
 }
 
 Status Compilation::bindCall(graph::KernelOp op) {
-  auto call = libraries::callOf(op);
+  // A device has a copy of them, which goes with its session.
+  auto call = libraries::callOf(op, /*keepsConstants=*/options_.devices.empty());
   if (!call.ok())
     return call.status();
   vm::KernelBinding binding;

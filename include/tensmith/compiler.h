@@ -176,7 +176,7 @@ typedef struct ts_compile_options {
   /* Who does products, convolutions, softmax and layer normalisation: "generated" (null), or a list
    * of libraries, "onednn,openblas", of which the first that takes an operator does it, or
    * "measured", whoever is fastest on this machine. A module that calls a library needs
-   * libtensmith_onednn.so, or the other, beside the runtime's. Choices of `schedules` come first.
+   * libtensmith_onednn.so, or its own, beside the runtime's. Choices of `schedules` come first.
    */
   const char *libraries;
   /* Null: kernels are the host's. The name of a device that runs them, with memory of its own:

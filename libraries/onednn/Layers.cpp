@@ -1,31 +1,24 @@
 // Convolutions, in parts of their images or of one image's rows; softmax and layer normalisation.
 //
 // Images are channels-last, as modules have them, and weights are brought into the layout that
-// oneDNN wants before they are used.
+// oneDNN wants before they are used: once, where they are the module's constants.
 #include "libraries/onednn/OneDnn.h"
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <mutex>
 
 namespace tensmith::onednn {
 namespace {
 
-using Tag = dnnl::memory::format_tag;
-
 constexpr int64_t kOperationsOfPart = 1 << 22;
 constexpr int64_t kElementsOfPart = 1 << 14;
-
-const dnnl::memory::desc anyWeights(const Dims &dims) {
-  return {dims, dnnl::memory::data_type::f32, Tag::any};
-}
 
 class Convolution {
 public:
   explicit Convolution(const TensmithCall *call)
       : call_(call), sizes_(call->sizes), x_(static_cast<const float *>(call->operands[0])),
-        w_(static_cast<const float *>(call->operands[1])),
+        w_(static_cast<const float *>(call->operands[1]),
+           call->sizes[TENSMITH_CONVOLUTION_WEIGHTS_KEPT]),
         steps_(call->sizes + TENSMITH_CONVOLUTION_STEPS, call->operands + 2,
                /*scalesSums=*/false) {}
 
@@ -119,7 +112,7 @@ private:
   }
 
   Made make(const Part &part) const {
-    auto weights = anyWeights(this->weights());
+    auto weights = inAnyLayout(this->weights());
     Rows rows = rowsOf(part);
     Dims from = image(part), to = result(part);
     auto x = describe(from, stridesOf(from)), y = describe(to, stridesOf(to));
@@ -142,38 +135,9 @@ private:
     return all;
   }
 
-  /// The weights as the part's primitive wants them. Parts of other sizes may want others: of a
-  /// layout that it did not choose itself, oneDNN makes the slowest of its loops.
-  const float *weightsFor(const Part &part, const dnnl::memory::desc &wanted) {
-    auto plain = plainWeights();
-    if (plain == wanted)
-      return w_;
-    std::lock_guard lock(mutex_);
-    for (const Layout &layout : layouts_)
-      if (layout.desc == wanted)
-        return layout.memory.get();
-    constexpr size_t kLine = 64;
-    size_t bytes = (wanted.get_size() + kLine - 1) / kLine * kLine;
-    Layout layout{wanted, {static_cast<float *>(std::aligned_alloc(kLine, bytes)), std::free}};
-    if (!layout.memory)
-      throw std::bad_alloc();
-    auto made = findOrMake(keyOf(2, part), [&] {
-      dnnl::primitive_attr attributes;
-      attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-      return madeOf(dnnl::reorder::primitive_desc(engine(), plain, engine(), wanted, attributes));
-    });
-    std::vector<char> scratch(made->scratch.get_size());
-    execute(*made,
-            {{DNNL_ARG_FROM, memoryAt(plain, w_)},
-             {DNNL_ARG_TO, memoryAt(wanted, layout.memory.get())}},
-            scratch.data());
-    layouts_.push_back(std::move(layout));
-    return layouts_.back().memory.get();
-  }
-
   void compute(const Part &part) {
     auto made = findOrMake(keyOf(1, part), [&] { return make(part); });
-    const float *w = weightsFor(part, made->weights);
+    const float *w = w_.in(made->weights, plainWeights(), keyOf(2, part));
     void *scratch = nullptr;
     if (size_t bytes = made->scratch.get_size()) {
       scratch = call_->services->scratch(call_, int64_t(bytes));
@@ -197,15 +161,10 @@ private:
 
   const TensmithCall *call_;
   const int64_t *sizes_;
-  const float *x_, *w_;
+  const float *x_;
+  Weights w_;
   Steps steps_;
   bool byImages_ = false;
-  struct Layout {
-    dnnl::memory::desc desc;
-    std::unique_ptr<float, void (*)(void *)> memory;
-  };
-  std::mutex mutex_;
-  std::vector<Layout> layouts_;
 };
 
 /// An operator on each row by itself.

@@ -2,7 +2,9 @@
 #include "libraries/onednn/OneDnn.h"
 
 #include <bit>
+#include <cstdlib>
 #include <dlfcn.h>
+#include <list>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -37,6 +39,10 @@ dnnl::memory::desc describe(const Dims &dims) {
   return describe(dims, strides);
 }
 
+dnnl::memory::desc inAnyLayout(const Dims &dims) {
+  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+}
+
 dnnl::memory memoryAt(const dnnl::memory::desc &desc, const void *data) {
   return {desc, engine(), const_cast<void *>(data)};
 }
@@ -57,6 +63,71 @@ std::shared_ptr<const Made> findOrMake(const std::vector<int64_t> &key,
   if (all.size() >= kMost)
     all.clear();
   return all.emplace(key, std::move(made)).first->second;
+}
+
+struct Weights::Layouts {
+  struct Layout {
+    dnnl::memory::desc desc;
+    std::unique_ptr<float, void (*)(void *)> memory;
+  };
+  std::mutex mutex;
+  std::list<Layout> all;
+
+  /// Of weights that are kept.
+  static std::map<const void *, std::shared_ptr<Layouts>> &kept() {
+    static auto &byAddress = *new std::map<const void *, std::shared_ptr<Layouts>>;
+    return byAddress;
+  }
+  static std::mutex &keptMutex() {
+    static auto &mutex = *new std::mutex;
+    return mutex;
+  }
+};
+
+Weights::Weights(const float *data, bool isKept) : data_(data) {
+  if (!isKept) {
+    layouts_ = std::make_shared<Layouts>();
+    return;
+  }
+  std::lock_guard lock(Layouts::keptMutex());
+  auto &layouts = Layouts::kept()[data];
+  if (!layouts)
+    layouts = std::make_shared<Layouts>();
+  layouts_ = layouts;
+}
+
+const float *Weights::in(const dnnl::memory::desc &wanted, const dnnl::memory::desc &plain,
+                         const std::vector<int64_t> &key) {
+  if (plain == wanted)
+    return data_;
+  std::lock_guard lock(layouts_->mutex);
+  for (const Layouts::Layout &layout : layouts_->all)
+    if (layout.desc == wanted)
+      return layout.memory.get();
+  constexpr size_t kLine = 64;
+  size_t bytes = (wanted.get_size() + kLine - 1) / kLine * kLine;
+  Layouts::Layout layout{wanted,
+                         {static_cast<float *>(std::aligned_alloc(kLine, bytes)), std::free}};
+  if (!layout.memory)
+    throw std::bad_alloc();
+  auto made = findOrMake(key, [&] {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return madeOf(dnnl::reorder::primitive_desc(engine(), plain, engine(), wanted, attributes));
+  });
+  std::vector<char> scratch(made->scratch.get_size());
+  execute(*made,
+          {{DNNL_ARG_FROM, memoryAt(plain, data_)},
+           {DNNL_ARG_TO, memoryAt(wanted, layout.memory.get())}},
+          scratch.data());
+  layouts_->all.push_back(std::move(layout));
+  return layouts_->all.back().memory.get();
+}
+
+void Weights::forget(const void *begin, const void *end) {
+  std::lock_guard lock(Layouts::keptMutex());
+  auto &kept = Layouts::kept();
+  kept.erase(kept.lower_bound(begin), kept.lower_bound(end));
 }
 
 void execute(const Made &made, Arguments arguments, void *scratch) {
@@ -218,3 +289,8 @@ int32_t guarded(const TensmithCall *call, const std::function<void()> &run) {
 }
 
 } // namespace tensmith::onednn
+
+extern "C" __attribute__((visibility("default"))) void tensmith_forget(const void *begin,
+                                                                       const void *end) {
+  tensmith::onednn::Weights::forget(begin, end);
+}

@@ -26,6 +26,8 @@ dnnl::stream &stream();
 /// Of f32, with those strides, or dense.
 dnnl::memory::desc describe(const Dims &dims, const Dims &strides);
 dnnl::memory::desc describe(const Dims &dims);
+/// Of the layout that a primitive chooses.
+dnnl::memory::desc inAnyLayout(const Dims &dims);
 dnnl::memory memoryAt(const dnnl::memory::desc &desc, const void *data);
 
 /// A primitive with what has to be known to execute it.
@@ -40,6 +42,24 @@ std::shared_ptr<const Made> findOrMake(const std::vector<int64_t> &key,
 template <typename Description> Made madeOf(const Description &description) {
   return {dnnl::primitive(description.get()), description.scratchpad_desc(), {}};
 }
+
+/// Weights as primitives want them: of one call, or, if they are kept, until their module is
+/// unloaded, which takes as much memory again. Parts of other sizes may want other layouts: of one
+/// that it did not choose itself, oneDNN makes the slowest of its loops.
+class Weights {
+public:
+  Weights(const float *data, bool isKept);
+  /// Brought from `plain` the first time. `key`: of the primitive that does so.
+  const float *in(const dnnl::memory::desc &wanted, const dnnl::memory::desc &plain,
+                  const std::vector<int64_t> &key);
+  /// What is kept of weights in that memory.
+  static void forget(const void *begin, const void *end);
+
+private:
+  struct Layouts;
+  const float *data_;
+  std::shared_ptr<Layouts> layouts_;
+};
 
 /// With as much scratch memory as it says.
 void execute(const Made &made, Arguments arguments, void *scratch);

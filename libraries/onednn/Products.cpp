@@ -19,6 +19,7 @@ public:
         leftTransposed_(call->sizes[TENSMITH_MATMUL_LEFT_TRANSPOSED]),
         rightTransposed_(call->sizes[TENSMITH_MATMUL_RIGHT_TRANSPOSED]),
         rightVaries_(call->sizes[TENSMITH_MATMUL_RIGHT_VARIES]),
+        isKept_(call->sizes[TENSMITH_MATMUL_RIGHT_KEPT]),
         left_(static_cast<const float *>(call->operands[0])),
         right_(static_cast<const float *>(call->operands[1])),
         steps_(call->sizes + TENSMITH_MATMUL_STEPS, call->operands + 2, /*scalesSums=*/true) {}
@@ -95,15 +96,21 @@ private:
       key.insert(key.end(), dims->begin(), dims->end());
     steps_.addTo(key);
     size_t channel = result.size() - 1;
+    auto plain = describe(right, rightStrides);
+    bool isLaidOut = isKept_ && !isStack;
+    key.push_back(isLaidOut);
     auto made = findOrMake(key, [&] {
       auto attributes = steps_.attributes(result, resultStrides, channel);
-      auto a = describe(left, leftStrides), b = describe(right, rightStrides),
+      auto a = describe(left, leftStrides), b = isLaidOut ? inAnyLayout(right) : plain,
            c = describe(result, resultStrides);
       Dims bias(result.size(), 1);
       bias[channel] = part.columns;
       auto description =
           steps_.bias() ? dnnl::matmul::desc(a, b, describe(bias), c) : dnnl::matmul::desc(a, b, c);
-      return madeOf(dnnl::matmul::primitive_desc(description, attributes, engine()));
+      dnnl::matmul::primitive_desc chosen(description, attributes, engine());
+      Made all = madeOf(chosen);
+      all.weights = chosen.weights_desc();
+      return all;
     });
     void *scratch = nullptr;
     if (size_t bytes = made->scratch.get_size()) {
@@ -116,9 +123,13 @@ private:
         left_ + part.firstMatrix * rows_ * depth_ + part.firstRow * (leftTransposed_ ? 1 : depth_);
     const float *b = right_ + (rightVaries_ ? part.firstMatrix * depth_ * columns_ : 0) +
                      part.firstColumn * (rightTransposed_ ? depth_ : 1);
+    if (isLaidOut) {
+      key.front() = 3;
+      b = Weights(b, true).in(made->weights, plain, key);
+    }
     Arguments arguments{
         {DNNL_ARG_SRC, memoryAt(describe(left, leftStrides), a)},
-        {DNNL_ARG_WEIGHTS, memoryAt(describe(right, rightStrides), b)},
+        {DNNL_ARG_WEIGHTS, memoryAt(made->weights, b)},
         {DNNL_ARG_DST, memoryAt(describe(result, resultStrides), steps_.result() + offset)}};
     steps_.addTo(arguments, result, resultStrides, channel, offset, part.firstColumn);
     execute(*made, std::move(arguments), scratch);
@@ -126,7 +137,7 @@ private:
 
   const TensmithCall *call_;
   int64_t batch_, rows_, columns_, depth_;
-  bool leftTransposed_, rightTransposed_, rightVaries_;
+  bool leftTransposed_, rightTransposed_, rightVaries_, isKept_;
   const float *left_, *right_;
   Steps steps_;
   Side side_ = Side::Rows;

@@ -262,8 +262,8 @@ def compile(
         `describe()["metadata"]["calibration"]`, as JSON.
     schedules: a file of choices for kernels, as `tensmith inspect --chosen-schedules` prints them.
     tuned: a database of tuned points, as `tune` writes it; None: the user's, if there is one; "": none.
-    libraries: who does products, convolutions, softmax and layer norm: "generated", "onednn", "openblas" or a list of both
-        (the first that can), or "measured" (whoever is fastest here).
+    libraries: who does products, convolutions, softmax and layer norm: "generated", "onednn", "openblas", "xsmm" or a list of
+        them (the first that can), or "measured" (whoever is fastest here).
     memory: bytes that a run may hold, or "2GiB"; what is computed on the way to the first output is computed again for
         its derivatives, instead of being kept, as far as that is needed. recomputation: "cost" (the least work that does),
         "segments" or "recursive".

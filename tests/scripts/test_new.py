@@ -18,7 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
 LLVM = pathlib.Path("/usr/lib/llvm-19")
-COPIED = ["scripts", "base", "cache", "reference", "compiler", "runtime", "include"]
+COPIED = ["scripts", "base", "cache", "reference", "compiler", "runtime", "include", "libraries", "tools", "tests/python"]
 
 
 @pytest.fixture
@@ -201,6 +201,33 @@ def test_intrinsics_work_as_they_stand(tree):
     assert_passes_check(tree, {test, *tables})
     passes(linked(tree, "test/target_cpu_test", True, test, *tables),
            "--gtest_filter=Intrinsics.Vpdpbssd*:Intrinsics.Smmla*:Intrinsics.MachinesHaveTheirOwn")
+
+
+def test_library_works_as_it_stands(tree, without_libraries):
+    """Breaks if a call is read otherwise than the compiler writes it, or the library isn't known by its name."""
+    changed = made(tree, "library", "Loops")
+    row, source = "compiler/libraries/Libraries.cpp", "libraries/loops/Loops.cpp"
+    assert changed == {source, "libraries/CMakeLists.txt", row, "tools/tensmith/doctor/Installation.cpp", "tests/python/test_libraries.py"}
+    assert_passes_check(tree, changed)
+    assert "set(TENSMITH_LOOPS OFF" in (tree / "libraries/CMakeLists.txt").read_text()
+    program = build_opt(tree, row)
+    text = "func.func @main(%a: tensor<5x7xf32>, %b: tensor<7x3xf32>) -> tensor<5x3xf32> {\n" \
+           "  %c = graph.matmul %a, %b : (tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<5x3xf32>\n  return %c : tensor<5x3xf32>\n}\n"  # fmt: skip
+    called = subprocess.run([program, "--pass-pipeline=builtin.module(func.func(graph-libraries{by=loops}))"], input=text, capture_output=True, text=True)
+    assert 'kind = "call.loops"' in called.stdout, called.stderr
+    # The command doesn't know the name; the library does what one does that it knows, and which isn't there.
+    stand_in = without_libraries.folder / "lib/libtensmith_openblas.so"
+    done = subprocess.run(["clang++-19", "-std=c++20", "-O1", "-shared", "-fPIC", "-I", tree, tree / source, "-o", stand_in], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (tree / "m.tsm").write_text("fn main(a: f32[5, 70], b: f32[30, 70], c: f32[5, 30]) = c - 0.5 * (a @ transpose(b, permutation = [1, 0]))\n")
+    try:
+        compiled_ = without_libraries("compile", tree / "m.tsm", "-o", tree / "m.so", "--libraries", "openblas")
+        compared = without_libraries("compare", tree / "m.so", tree / "m.tsm")
+    finally:
+        stand_in.unlink()
+    said = compiled_.stderr + compared.stderr
+    assert compared.returncode == 0 and "libtensmith_" not in said, said
+    assert b"openblas:tensmith_matmul" in (tree / "m.so").read_bytes()
 
 
 @pytest.mark.parametrize("arguments", [

@@ -110,10 +110,11 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
       "--no-tuned", [&settings](int64_t) { settings.tuned = {"", false}; },
       "Choose by estimates, whatever tuning has found");
   group
-      ->add_option("--libraries", settings.libraries,
-                   "Who does products, convolutions, softmax and layer norm: generated (default); "
-                   "onednn, openblas or a list of both, the first that can; measured: whoever is "
-                   "fastest here, by whichever algorithm is")
+      ->add_option(
+          "--libraries", settings.libraries,
+          "Who does products, convolutions, softmax and layer norm: generated (default); "
+          "onednn, openblas, xsmm or a list of them, the first that can; measured: whoever is "
+          "fastest here, by whichever algorithm is")
       ->type_name("NAMES");
   group->add_flag("--evaluate-by-reference", settings.byReference,
                   "No kernels: every operator by its reference evaluation");

@@ -160,17 +160,18 @@ TEST_F(Libraries, AreMeasured) {
   // By what is called in the module: the first product is faster by its library, the second not.
   options.measurer = measuredBy([](const std::string &bytes) -> Result<double> {
     bool relus = bytes.find("relus:") != bytes.npos, lefts = bytes.find("lefts:") != bytes.npos;
-    if (bytes.find("onednn:") != bytes.npos || bytes.find("openblas:") != bytes.npos)
+    if (bytes.find("onednn:") != bytes.npos || bytes.find("openblas:") != bytes.npos ||
+        bytes.find("xsmm:") != bytes.npos)
       return unsupported("there is no such library");
     bool first = bytes.find("by transposed") != bytes.npos;
     return relus ? (first ? 0.5 : 2.0) : lefts ? 0.99 : 1.0;
   });
   EXPECT_EQ(summaries(options), Texts{"relus: matmul by transposed, add_columns, relu"});
   // Once for each that can't be loaded to be measured, and for the one that is called.
-  ASSERT_EQ(warnings.size(), 3u);
-  EXPECT_NE(warnings[2].find("calls libtensmith_relus.so, which can't be loaded here"),
+  ASSERT_EQ(warnings.size(), 4u);
+  EXPECT_NE(warnings[3].find("calls libtensmith_relus.so, which can't be loaded here"),
             std::string::npos)
-      << warnings[2];
+      << warnings[3];
   EXPECT_NE(chosen_.find(R"("libraries":"relus")"), std::string::npos) << chosen_;
   EXPECT_NE(chosen_.find(R"("libraries":"generated")"), std::string::npos) << chosen_;
   // What was chosen can be asked for without measuring, and otherwise for one kernel.
@@ -206,7 +207,7 @@ func.func @main(%x: tensor<40x17xf32> {graph.name = "x"}, %w: tensor<17x19xf32> 
     return 1.0;
   });
   EXPECT_EQ(calls(options, kSliced), std::vector<Call>());
-  ASSERT_EQ(candidates.size(), 4u); // generated, openblas, onednn and relus
+  ASSERT_EQ(candidates.size(), 5u); // generated, openblas, onednn, xsmm and relus
   for (const std::string &bytes : candidates) {
     for (const char *part : {"slice", "abs", "matmul", "erf"})
       EXPECT_NE(bytes.find(part), std::string::npos) << part;
@@ -216,8 +217,9 @@ func.func @main(%x: tensor<40x17xf32> {graph.name = "x"}, %w: tensor<17x19xf32> 
 
 TEST_F(Libraries, AreRefusedByName) {
   calls(by("relu"));
-  EXPECT_EQ(status_.message(), "no library is called 'relu'; there are generated, "
-                               "openblas, onednn, relus, lefts, a list of them, and measured");
+  EXPECT_EQ(status_.message(),
+            "no library is called 'relu'; there are generated, "
+            "openblas, onednn, xsmm, relus, lefts, a list of them, and measured");
   for (const char *none : {"", "relus,", ",relus", "generated,relu", "relus,measured"}) {
     calls(by(none));
     EXPECT_EQ(status_.message().find("no library is called '"), 0u) << none;

@@ -28,6 +28,8 @@ constexpr Companion kCompanions[] = {
      "needed by --libraries onednn alone; build with -DTENSMITH_ONEDNN=ON"},
     {"libtensmith_openblas.so", "products by OpenBLAS (--libraries openblas)",
      "needed by --libraries openblas alone; build with -DTENSMITH_OPENBLAS=ON"},
+    {"libtensmith_xsmm.so", "products by libxsmm (--libraries xsmm)",
+     "needed by --libraries xsmm alone; build with -DTENSMITH_XSMM=ON"},
 };
 
 void examineCompiler(Section &section) {
