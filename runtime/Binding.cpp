@@ -132,8 +132,15 @@ Status bindSymbols(const Module &module, Frame &frame, std::span<const Passed> a
         frame.symbols[size_t(expr.a())] = arguments[i].tensor->shape()[j];
     }
   }
-  for (uint32_t expr : code.entryExprs)
-    frame.exprs[expr] = evaluate(code.exprs[expr], frame.symbols.data(), frame.exprs.data());
+  auto computeSizes = [&] {
+    for (uint32_t expr : code.entryExprs)
+      frame.exprs[expr] = evaluate(code.exprs[expr], frame.symbols.data(), frame.exprs.data());
+  };
+  computeSizes();
+  if (!code.buffers.empty()) {
+    placeBuffers(frame);
+    computeSizes(); // what follows from the places, too
+  }
   return {};
 }
 

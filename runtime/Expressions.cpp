@@ -105,6 +105,9 @@ KnownTimes knownTimes(const plan::Function &function) {
   KnownTimes times;
   times.symbols.assign(function.symbols() ? function.symbols()->size() : 0, kNever);
   std::fill_n(times.symbols.begin(), function.given_symbols(), kAtEntry);
+  if (function.buffers() && function.buffers()->size() > 0)
+    std::fill_n(times.symbols.begin() + function.first_place(), function.buffers()->size() + 1,
+                kAtEntry);
   if (function.params())
     for (uint32_t param : *function.params())
       bindSymbols(function, param, kAtEntry, times);

@@ -1,6 +1,7 @@
 // Executing a function of a program in a frame: the parts, a file each.
 //
 //   Binding.cpp      parameters and sizes: checks, addresses, the arena
+//   ArenaPlaces.cpp  where in the arena buffers lie whose sizes the inputs tell
 //   Interpreter.cpp  the loop over the steps; kernels, views, results
 //   ControlFlow.cpp  If and Loop
 //   SteadyLoop.cpp   iterations that all do the same
@@ -50,6 +51,10 @@ Status checkSizes(const Module &module, const Frame &frame, const Step &step);
 /// Checks the arguments, binds symbols, and makes addresses and sizes ready.
 Status bindParameters(const Session &session, Frame &frame, std::span<const Passed> arguments,
                       std::span<const int64_t> given);
+
+/// Gives the symbols of places their values, once the symbols of the inputs are bound and what
+/// follows from them is computed: poison, where the buffers have no valid sizes.
+void placeBuffers(Frame &frame);
 
 /// A step's results: checks kinds, types and shapes, binds fresh symbols, and puts the values where
 /// the plan wants them.

@@ -27,10 +27,10 @@ inline constexpr char kPlanSection[] = ".tensmith.plan";
 inline constexpr char kWeightsSection[] = ".tensmith.weights";
 inline constexpr uint64_t kMagic = 0x444f4d4854534e54; // "TNSTHMOD"
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor =
-    8; // 1: procedures; 2: their scalars, forks and batches;
-       // 3: states; 4: bounds, devices; 5: joins; 6: checks;
-       // 7: several devices, streams; 8: layouts of images by name
+inline constexpr uint16_t kFormatMinor = 9; // 1: procedures; 2: their scalars, forks and batches;
+                                            // 3: states; 4: bounds, devices; 5: joins; 6: checks;
+                                            // 7: several devices, streams; 8: layouts of images by
+                                            // name; 9: arenas that are placed when sizes are known
 inline constexpr uint32_t kAbsent = 0xffffffff;
 // Of a register that an instruction of a procedure reads: it is empty afterwards.
 inline constexpr uint32_t kTake = 0x80000000;

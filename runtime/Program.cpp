@@ -163,6 +163,10 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
   code.results = span(function.results());
   code.arenaBytes = function.arena_bytes();
   code.deviceArenas = span(function.device_arenas());
+  if (function.buffers())
+    code.buffers = {reinterpret_cast<const plan::ArenaBuffer *>(function.buffers()->Data()),
+                    function.buffers()->size()};
+  code.firstPlace = function.first_place();
   code.batched = function.batched();
   Indices overwrites = span(function.overwrites());
   for (size_t i = 0; i + 1 < overwrites.size() && i < 2 * kMostOverwrites; i += 2)

@@ -110,8 +110,10 @@ struct FunctionCode {
   KnownTimes times;
   bool hasArena = false, hasDeviceArena = false;
   bool hasStreams = false;
-  uint32_t arenaBytes;  // expression
-  Indices deviceArenas; // the same of the devices' memories
+  uint32_t arenaBytes;                        // expression
+  Indices deviceArenas;                       // the same of the devices' memories
+  std::span<const plan::ArenaBuffer> buffers; // that are placed when sizes are known
+  uint32_t firstPlace;                        // the symbol that is the first one's offset
   uint32_t pointerCount = 0, sizeCount = 0, callCount = 0;
   uint32_t batched = 0; // the function that does several calls of this one at once, or 0
   const plan::Function *plan;

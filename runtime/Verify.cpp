@@ -42,6 +42,7 @@ public:
 
 private:
   std::string verifyExprs();
+  std::string verifyBuffers();
   std::string verifyValues();
   std::string verifyValue(const plan::Value &value);
   std::string verifyConstant(const plan::Value &value);
@@ -101,6 +102,32 @@ std::string FunctionVerifier::verifyExprs() {
     if (expr->a() < 0 || expr->a() >= limit || (!symbol && (expr->b() < 0 || expr->b() >= limit)))
       return "expression " + std::to_string(i) + " refers to what does not come before it";
   }
+  return {};
+}
+
+/// Symbols of places are nobody else's, and no buffer's size depends on one.
+std::string FunctionVerifier::verifyBuffers() {
+  uint32_t count = sizeOf(function_.buffers()), first = function_.first_place();
+  if (count == 0)
+    return {};
+  if (first < function_.given_symbols() || uint64_t(first) + count >= sizeOf(function_.symbols()))
+    return "the places of its buffers are no symbols of its own";
+  std::vector<bool> isPlace(exprCount());
+  for (uint32_t i = 0; i < exprCount(); ++i) {
+    const plan::Expr &expr = *function_.exprs()->Get(i);
+    if (expr.kind() == plan::ExprKind::Symbol)
+      isPlace[i] = expr.a() >= first && expr.a() <= int64_t(first) + count;
+    else if (expr.kind() != plan::ExprKind::Constant)
+      isPlace[i] = isPlace[size_t(expr.a())] || isPlace[size_t(expr.b())];
+  }
+  for (uint32_t i = 0; i < count; ++i)
+    if (uint32_t bytes = function_.buffers()->Get(i)->bytes();
+        bytes >= exprCount() || isPlace[bytes])
+      return "buffer " + std::to_string(i) + " has no size that inputs tell";
+  for (uint32_t i = 0; i < valueCount(); ++i)
+    for (uint32_t j = 0; j < sizeOf(value(i).dims()); ++j)
+      if (uint32_t dim = value(i).dims()->Get(j); dim < exprCount() && isPlace[dim])
+        return "value " + std::to_string(i) + " has a place as a size";
   return {};
 }
 
@@ -455,8 +482,9 @@ std::string FunctionVerifier::verify() {
     return "it is given more symbols than it has";
   if (function_.batched() && sizeOf(module_.devices()))
     return "it does several calls at once, which is the host's to put together";
-  for (auto stage : {&FunctionVerifier::verifyExprs, &FunctionVerifier::verifyValues,
-                     &FunctionVerifier::verifyParams, &FunctionVerifier::verifyOverwrites})
+  for (auto stage : {&FunctionVerifier::verifyExprs, &FunctionVerifier::verifyBuffers,
+                     &FunctionVerifier::verifyValues, &FunctionVerifier::verifyParams,
+                     &FunctionVerifier::verifyOverwrites})
     if (std::string what = (this->*stage)(); !what.empty())
       return what;
   for (uint32_t i = 0; i < sizeOf(function_.instructions()); ++i)

@@ -7,6 +7,7 @@
 #include "compiler/api/ModelBuilder.h"
 #include "compiler/autodiff/Differentiate.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/States.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -180,6 +181,8 @@ Result<std::vector<ts_value>> ModelBuilder::differentiate(bool isForward,
   auto made = status.ok() ? inlined(between.function, between.arguments, changes, of->size())
                           : Result<std::vector<ts_value>>(status);
   between.function.erase();
+  if (!isForward && made.ok())
+    main_->setAttr(graph::kDifferentiated, builder_.getUnitAttr());
   return made;
 }
 

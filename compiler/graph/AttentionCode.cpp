@@ -230,15 +230,19 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
     scores = code.add(scores, bias);
   stages.push_back(scores);
 
-  Value weights = code.op("graph.softmax", {scores}, {code.integer("axis", 3)});
   // By its order alone each query sees the first key.
   bool mayHideAll = !GraphCode::isAbsent(masks.mask) || !GraphCode::isAbsent(masks.lengths) ||
                     masks.before >= 0 || masks.after >= 0;
-  if (hasBias && mayHideAll && weights) {
+  Value isMasked;
+  if (hasBias && mayHideAll && scores) {
     Value largest = code.reduce("graph.reduce_max", bias, GraphCode::rank(bias) - 1, true);
-    Value isMasked = code.op("graph.equal", {largest, code.scalar(weights, kMasked)});
-    weights = code.where(isMasked, code.scalar(weights, 0), weights);
+    isMasked = code.op("graph.equal", {largest, code.scalar(bias, kMasked)});
+    // A softmax of what is infinite throughout has no derivative.
+    scores = code.where(isMasked, code.scalar(scores, 0), scores);
   }
+  Value weights = code.op("graph.softmax", {scores}, {code.integer("axis", 3)});
+  if (isMasked && weights)
+    weights = code.where(isMasked, code.scalar(weights, 0), weights);
   stages.push_back(weights);
 
   Value y = splitGroups(code, code.matmul(mergeGroups(code, weights, groups), presentValue), *q);

@@ -112,9 +112,10 @@ bool isConstant(Value value) {
 Value choice(Code code, Operation *op, Value change, unsigned operand, StringRef isChosen) {
   Value own = op->getOperand(operand), other = op->getOperand(1 - operand);
   Value zero = code.scalar(own, 0);
-  Value chosen = code.op(isChosen, {own, other});
+  // The result is beyond the constant where the operand is, and what follows has the result anyway.
   if (isConstant(other))
-    return code.where(chosen, change, zero);
+    return code.where(code.op(isChosen, {op->getResult(0), other}), change, zero);
+  Value chosen = code.op(isChosen, {own, other});
   Value half = code.where(code.op("graph.equal", {own, other}), code.mul(change, 0.5), zero);
   return code.where(chosen, change, half);
 }

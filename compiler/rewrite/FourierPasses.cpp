@@ -36,6 +36,10 @@ constexpr double kMostBytes = 512 << 20;
 /// What transforms must take of the plain passes' time, since estimates err.
 constexpr double kClearly = 0.95;
 
+/// Images that an open number of them is taken to be: of a batch, since weights that change are
+/// trained. Of one image products of transforms wait for their weights.
+constexpr int64_t kOpenImages = 32;
+
 /// A pass, the values of its layer that it knows, and its layer's sizes.
 struct Pass {
   Operation *op;
@@ -109,7 +113,7 @@ std::optional<Pass> passOf(Operation *op) {
   auto spatial = [](RankedTensorType type) {
     return SmallVector<int64_t>(type.getShape().drop_front(2));
   };
-  pass->sizes = {outputs.isDynamicDim(0) ? 1 : outputs.getDimSize(0),
+  pass->sizes = {outputs.isDynamicDim(0) ? kOpenImages : outputs.getDimSize(0),
                  image.getDimSize(1),
                  outputs.getDimSize(1),
                  group,
@@ -193,20 +197,21 @@ private:
     }
   }
 
-  /// Of the passes in the set by transforms, each of which is made once, and the others plain.
+  /// Of the passes in the set by transforms, and the others plain. Transforms of the image are made
+  /// on the way there and again on the way back (RepeatElementwise.cpp); of the cotangent once.
   double cyclesOf(ArrayRef<Pass *> open, unsigned set, const FourierTile &tile) const {
-    double cycles = 0;
-    bool x = false, g = false;
+    double cycles = 0, x = 0;
+    bool g = false;
     for (auto [number, pass] : llvm::enumerate(open)) {
       if (!(set >> number & 1)) {
         cycles += cost_.plain(pass->kind);
         continue;
       }
       cycles += cost_.own(pass->kind, tile);
-      x |= pass->kind != PassKind::Image;
+      x += pass->kind != PassKind::Image;
       g |= pass->kind != PassKind::Output;
     }
-    return cycles + (x ? cost_.ofImage(tile) : 0) + (g ? cost_.ofOutputs(tile) : 0);
+    return cycles + x * cost_.ofImage(tile) + (g ? cost_.ofOutputs(tile) : 0);
   }
 
   void tell(const Pass &pass) const {

@@ -10,11 +10,14 @@
 // what takes an operation or two of no more than it is itself, all of it the function's arguments
 // (a gradient that is scaled before the optimiser's averages read it) or in memory for others, too
 // (an image whose mean is taken from it): they read as much, and nothing is written. The copies are
-// part of the readers' kernels, so that the values are never in memory. Chen et al., "Training Deep
+// part of the readers' kernels, so that the values are never in memory. The spectra of an image's
+// tiles are more than the image, and are made again across the turn likewise, though by a kernel of
+// their own. Chen et al., "Training Deep
 // Nets with Sublinear Memory Cost", 2016, section 4, is where keeping the dear and repeating the
 // cheap was proposed.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
+#include "compiler/graph/Shape.h"
 #include "compiler/graph/States.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -37,11 +40,32 @@ constexpr size_t kLongestChain = 16;
 /// Parts of a value's bytes up to which what it is made of counts as nothing, or as much less.
 constexpr int64_t kNothing = 64, kMuchLess = 4;
 
+/// What an open size is taken to be where bytes are compared.
+constexpr int64_t kOpenSize = 64;
+
+/// An estimate, where sizes are open; none (-1) where a size is of no known form.
+int64_t elementsOf(RankedTensorType type) {
+  double elements = 1;
+  for (unsigned dim = 0; dim < type.getRank(); ++dim) {
+    AffineExpr size = graph::dimExpression(type, dim);
+    if (!size)
+      return -1;
+    auto context = type.getContext();
+    SmallVector<AffineExpr> hints(graph::symbolNames(type).size(),
+                                  getAffineConstantExpr(kOpenSize, context));
+    auto known =
+        graph::constantOf(graph::ShapeContext(context).simplify(size.replaceSymbols(hints)));
+    if (!known || *known < 0)
+      return -1;
+    elements *= double(*known);
+  }
+  return elements < 1e15 ? int64_t(elements) : -1;
+}
+
 int64_t bytesOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  if (!type || !type.hasStaticShape())
-    return -1;
-  return type.getNumElements() * byteSize(graph::dataType(type.getElementType()));
+  int64_t elements = type ? elementsOf(type) : -1;
+  return elements < 0 ? -1 : elements * byteSize(graph::dataType(type.getElementType()));
 }
 
 bool isElementwise(Operation *op) {
@@ -77,6 +101,7 @@ public:
   }
 
   void run() {
+    repeatSpectra(); // first: with them their images cross
     SmallVector<Operation *> ops;
     for (Operation &op : block_.without_terminator())
       if (isElementwise(&op) && bytesOf(op.getResult(0)) >= kSmallestBytes)
@@ -96,14 +121,14 @@ private:
   /// The operators that compute the value, from what `isThere` says.
   template <typename IsThere> std::optional<Chain> chainTo(Value value, IsThere isThere) {
     Chain chain;
-    auto elements = double(cast<RankedTensorType>(value.getType()).getNumElements());
+    auto elements = double(elementsOf(cast<RankedTensorType>(value.getType())));
     chain.ops.insert(value.getDefiningOp());
     for (size_t next = 0; next < chain.ops.size(); ++next) {
       if (chain.ops.size() > kLongestChain)
         return std::nullopt;
       Operation *op = chain.ops[next];
       auto type = cast<RankedTensorType>(op->getResult(0).getType());
-      chain.cost += costOf(op) * double(type.getNumElements()) / elements;
+      chain.cost += costOf(op) * double(elementsOf(type)) / elements;
       for (Value operand : op->getOperands()) {
         Operation *producer = operand.getDefiningOp();
         if (!isThere(operand) && (isElementwise(producer) || isMadeInPassing(producer)))
@@ -113,6 +138,24 @@ private:
       }
     }
     return chain;
+  }
+
+  void repeatSpectra() {
+    SmallVector<graph::FourierInputOp> spectra(block_.getOps<graph::FourierInputOp>());
+    for (graph::FourierInputOp op : spectra) {
+      Value planes = op.getResult();
+      if (!crosses(planes) || bytesOf(op.getX()) < 0 || bytesOf(op.getX()) >= bytesOf(planes))
+        continue;
+      Operation *first = nullptr;
+      for (Operation *user : planes.getUsers())
+        if (Operation *here = block_.findAncestorOpInBlock(*user);
+            placeOf(user) > turn_ && (!first || here->isBeforeInBlock(first)))
+          first = here;
+      Operation *again = OpBuilder(first).clone(*op);
+      places_[again] = places_.lookup(first);
+      planes.replaceUsesWithIf(again->getResult(0),
+                               [&](OpOperand &use) { return placeOf(use.getOwner()) > turn_; });
+    }
   }
 
   size_t placeOf(Operation *user) const {

@@ -27,6 +27,18 @@ uint32_t Expressions::freshSymbol() {
   return add(plan::ExprKind::Symbol, number, 0);
 }
 
+std::vector<uint32_t> Expressions::places(const std::vector<plan::ArenaBuffer> &buffers) {
+  function_.buffers = buffers;
+  function_.first_place = uint32_t(function_.symbols.size());
+  std::vector<uint32_t> result;
+  for (size_t i = 0; i <= buffers.size(); ++i) {
+    result.push_back(add(plan::ExprKind::Symbol, int64_t(function_.symbols.size()), 0));
+    // The name of the last one is what descriptions say of the arena.
+    function_.symbols.push_back(i < buffers.size() ? "place" : "as the sizes tell");
+  }
+  return result;
+}
+
 uint32_t Expressions::binary(plan::ExprKind kind, uint32_t a, uint32_t b) {
   if (isConstant(a) && isConstant(b)) {
     int64_t x = constantValue(a), y = constantValue(b), result;

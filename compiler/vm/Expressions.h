@@ -35,6 +35,10 @@ public:
 
   const llvm::DenseSet<mlir::StringAttr> &knownSymbols() const { return known_; }
 
+  /// Makes the buffers the function's, which are placed when sizes are known: the offset of each,
+  /// and the arena's bytes.
+  std::vector<uint32_t> places(const std::vector<plan::ArenaBuffer> &buffers);
+
   /// The value where every symbol is `hint`: what buffers are compared by when sizes are symbolic.
   /// Nothing where it overflows.
   int64_t estimate(uint32_t expression, int64_t hint) const;

@@ -1,88 +1,36 @@
-// Offsets by size, or slots; see MemoryPlan.h.
+// Offsets, places that the run finds, or slots; see MemoryPlan.h.
 #include "compiler/vm/MemoryPlan.h"
+
+#include "base/ArenaPlacement.h"
 
 #include <algorithm>
 #include <numeric>
-#include <random>
 
 namespace tensmith::vm {
 namespace {
 
-/// Offsets of buffers that are placed one after the other, each into the smallest gap that it fits.
-struct Placement {
-  std::vector<int64_t> offsets;
-  int64_t bytes = 0;
-};
+constexpr size_t kMostSteps = 10'000'000; // some tens of milliseconds
 
-Placement placeInOrder(const std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
-                       const std::vector<size_t> &order, Meet meet) {
-  Placement placement{std::vector<int64_t>(buffers.size())};
-  std::vector<int64_t> &offsets = placement.offsets;
-  std::vector<size_t> placed; // by offset
-  for (size_t i : order) {
-    int64_t end = 0, best = -1, bestGap = INT64_MAX;
-    for (size_t other : placed) {
-      if (!meet(i, other))
-        continue;
-      int64_t gap = offsets[other] - end;
-      if (gap >= sizes[i] && gap < bestGap) {
-        best = end;
-        bestGap = gap;
-      }
-      end = std::max(end, offsets[other] + sizes[other]);
-    }
-    offsets[i] = best >= 0 ? best : end;
-    placement.bytes = std::max(placement.bytes, offsets[i] + sizes[i]);
-    auto at = std::upper_bound(placed.begin(), placed.end(), i,
-                               [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
-    placed.insert(at, i);
-  }
-  return placement;
-}
-
-/// By size first. While that takes more than is alive at a time, one of those that lie highest is
-/// placed earlier, as long as it does no harm.
-Placement searchPlacement(const std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
-                          int64_t alive, Meet meet) {
-  constexpr size_t kMostTries = 500, kMostSteps = 10'000'000; // some tens of milliseconds
-  std::vector<size_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
-  Placement best = placeInOrder(buffers, sizes, order, meet);
-  std::minstd_rand random; // the same in every compilation
-  size_t steps = buffers.size() * buffers.size();
-  for (size_t tries = 0; best.bytes > alive && tries < kMostTries && tries * steps < kMostSteps;
-       ++tries) {
-    std::vector<size_t> highest;
-    for (size_t place = 1; place < order.size(); ++place)
-      if (best.offsets[order[place]] + sizes[order[place]] == best.bytes)
-        highest.push_back(place);
-    if (highest.empty())
-      break;
-    auto moved = order.begin() + ptrdiff_t(highest[random() % highest.size()]);
-    std::vector<size_t> next(order.begin(), moved);
-    next.insert(next.begin() + ptrdiff_t(random() % next.size()), *moved);
-    next.insert(next.end(), moved + 1, order.end());
-    Placement tried = placeInOrder(buffers, sizes, next, meet);
-    if (tried.bytes > best.bytes)
-      continue;
-    best = std::move(tried);
-    order = std::move(next);
-  }
-  return best;
-}
-
-void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, Meet meet,
-                 MemoryPlan &plan) {
-  std::vector<int64_t> sizes;
-  for (const Buffer &buffer : buffers)
-    sizes.push_back(expressions.constantValue(buffer.bytes));
-  Placement placement = searchPlacement(buffers, sizes, plan.aliveBytes, meet);
+void planOffsets(std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
+                 Expressions &expressions, Meet meet, MemoryPlan &plan) {
+  ArenaPlacement placement = placeBuffers(sizes, plan.aliveBytes, kMostSteps, meet);
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers[i].offset = expressions.constant(placement.offsets[i]);
   plan.plannedBytes = placement.bytes;
   plan.bytes = expressions.constant(plan.plannedBytes);
+}
+
+/// The places are symbols, which the run gives their values.
+void planPlaces(std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
+                Expressions &expressions, Meet meet, MemoryPlan &plan) {
+  std::vector<plan::ArenaBuffer> lifetimes;
+  for (const Buffer &buffer : buffers)
+    lifetimes.emplace_back(buffer.bytes, uint32_t(buffer.first), uint32_t(buffer.last));
+  std::vector<uint32_t> places = expressions.places(lifetimes);
+  for (size_t i = 0; i < buffers.size(); ++i)
+    buffers[i].offset = places[i];
+  plan.bytes = places.back();
+  plan.plannedBytes = placeBuffers(sizes, plan.aliveBytes, kMostSteps, meet).bytes;
 }
 
 struct Slot {
@@ -110,8 +58,13 @@ Slot *nearestSlot(std::vector<Slot> &slots, const std::vector<Buffer> &buffers, 
   return best;
 }
 
-void planSlots(std::vector<Buffer> &buffers, Expressions &expressions, Meet meet,
-               MemoryPlan &plan) {
+/// Slots, and of each buffer which is its.
+struct Slots {
+  std::vector<Slot> slots;
+  std::vector<size_t> slotOf;
+};
+
+Slots findSlots(const std::vector<Buffer> &buffers, Expressions &expressions, Meet meet) {
   std::vector<size_t> order(buffers.size()), slotOf(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -128,30 +81,32 @@ void planSlots(std::vector<Buffer> &buffers, Expressions &expressions, Meet meet
     slot->last = i;
     slotOf[i] = size_t(slot - slots.data());
   }
+  return {std::move(slots), std::move(slotOf)};
+}
+
+void planSlots(std::vector<Buffer> &buffers, const Slots &found, Expressions &expressions,
+               MemoryPlan &plan) {
   std::vector<uint32_t> starts;
   uint32_t end = expressions.constant(0);
-  for (const Slot &slot : slots) {
+  for (const Slot &slot : found.slots) {
     starts.push_back(end);
     end = expressions.binary(plan::ExprKind::Add, end, slot.bytes);
   }
   for (size_t i = 0; i < buffers.size(); ++i)
-    buffers[i].offset = starts[slotOf[i]];
+    buffers[i].offset = starts[found.slotOf[i]];
   plan.bytes = end;
   plan.plannedBytes = expressions.estimate(end, kSymbolHint);
 }
 
-int64_t mostAlive(const std::vector<Buffer> &buffers, const Expressions &expressions) {
-  std::vector<std::pair<size_t, int64_t>> changes;
-  for (const Buffer &buffer : buffers) {
-    int64_t bytes = expressions.estimate(buffer.bytes, kSymbolHint);
-    changes.push_back({buffer.first, bytes});
-    changes.push_back({buffer.last + 1, -bytes});
-  }
-  std::sort(changes.begin(), changes.end());
-  int64_t alive = 0, most = 0;
-  for (auto [at, bytes] : changes)
-    most = std::max(most, alive += bytes);
-  return most;
+/// Whether the places are to be found when sizes are known: slots would hold noticeably more than
+/// is alive at a time, and there are not so many buffers that it would take long.
+bool isWorthPlacing(const Slots &found, const Expressions &expressions, size_t buffers,
+                    int64_t alive) {
+  constexpr size_t kMostBuffers = 2048;
+  double bytes = 0;
+  for (const Slot &slot : found.slots)
+    bytes += double(expressions.estimate(slot.bytes, kSymbolHint));
+  return buffers <= kMostBuffers && bytes > 1.03 * double(alive);
 }
 
 } // namespace
@@ -160,19 +115,28 @@ MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions, Me
   auto byIntervals = [&](size_t a, size_t b) {
     return buffers[a].first <= buffers[b].last && buffers[b].first <= buffers[a].last;
   };
-  if (!meet)
+  bool isByIntervals = !meet;
+  if (isByIntervals)
     meet = byIntervals;
   MemoryPlan plan;
   bool known = true;
+  std::vector<int64_t> sizes;
   for (const Buffer &buffer : buffers) {
     known &= expressions.isConstant(buffer.bytes);
-    plan.separateBytes += buffer.values * expressions.estimate(buffer.bytes, kSymbolHint);
+    sizes.push_back(expressions.estimate(buffer.bytes, kSymbolHint));
+    plan.separateBytes += buffer.values * sizes.back();
   }
-  plan.aliveBytes = mostAlive(buffers, expressions);
-  if (known)
-    planOffsets(buffers, expressions, meet, plan);
+  plan.aliveBytes =
+      mostAlive(sizes, [&](size_t i) { return std::pair(buffers[i].first, buffers[i].last); });
+  if (known) {
+    planOffsets(buffers, sizes, expressions, meet, plan);
+    return plan;
+  }
+  Slots found = findSlots(buffers, expressions, meet);
+  if (isByIntervals && isWorthPlacing(found, expressions, buffers.size(), plan.aliveBytes))
+    planPlaces(buffers, sizes, expressions, meet, plan);
   else
-    planSlots(buffers, expressions, meet, plan);
+    planSlots(buffers, found, expressions, plan);
   return plan;
 }
 

@@ -1,10 +1,10 @@
 // Places of buffers in an arena: those whose lifetimes don't meet share memory.
 //
-// Where all sizes are constants, each buffer gets an offset: largest first, into the smallest gap
-// that it fits (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
-// 2020, greedy by size), and then in orders near that one, as long as gaps are left. Where sizes
-// are symbolic no gap can be compared, so buffers are assigned to slots, whose size is the largest
-// of theirs, in order of their beginning.
+// Where all sizes are constants, each buffer gets an offset (base/ArenaPlacement.h). Where sizes
+// are symbolic no gap can be compared before they are known. Buffers are assigned to slots then,
+// whose size is the largest of theirs, in order of their beginning; or, where slots would hold
+// noticeably more than is alive, the run places the buffers when it is told other sizes than
+// before.
 //
 // Where instructions go on at the same time, on several streams, the order in which they stand says
 // less than who waits for whom: whoever plans such an arena says which buffers meet.

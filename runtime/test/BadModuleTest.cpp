@@ -360,6 +360,36 @@ TEST(BadModule, APlanThatLiesIsRefused) {
        [&](auto &m) { main(m).values[2]->type = uint8_t(DataType::String); }, "can't hold"},
       {"unknown type", [&](auto &m) { main(m).values[2]->type = 99; }, "unknown"},
       {"arena of late size", [&](auto &m) { main(m).arena_bytes = 2; }, "not known"},
+      {"places that are no symbols",
+       [&](auto &m) {
+         main(m).buffers = {plan::ArenaBuffer(1, 0, 1)};
+         main(m).first_place = 7;
+       },
+       "no symbols of its own"},
+      {"buffer of no size",
+       [&](auto &m) {
+         main(m).symbols.insert(main(m).symbols.end(), {"place", "arena"});
+         main(m).first_place = uint32_t(main(m).symbols.size()) - 2;
+         main(m).buffers = {plan::ArenaBuffer(99, 0, 1)};
+       },
+       "buffer 0 has no size"},
+      {"buffer as large as its place",
+       [&](auto &m) {
+         main(m).symbols.insert(main(m).symbols.end(), {"place", "arena"});
+         main(m).first_place = uint32_t(main(m).symbols.size()) - 2;
+         main(m).exprs.emplace_back(main(m).first_place, 0, plan::ExprKind::Symbol);
+         main(m).buffers = {plan::ArenaBuffer(uint32_t(main(m).exprs.size()) - 1, 0, 1)};
+       },
+       "buffer 0 has no size"},
+      {"size that is a place",
+       [&](auto &m) {
+         main(m).symbols.insert(main(m).symbols.end(), {"place", "arena"});
+         main(m).first_place = uint32_t(main(m).symbols.size()) - 2;
+         main(m).buffers = {plan::ArenaBuffer(1, 0, 1)};
+         main(m).exprs.emplace_back(main(m).first_place + 1, 0, plan::ExprKind::Symbol);
+         main(m).values[3]->dims[0] = uint32_t(main(m).exprs.size()) - 1;
+       },
+       "has a place as a size"},
       {"arena offset out of range", [&](auto &m) { main(m).values[2]->offset = 1 << 20; },
        "not known"},
       {"parameter out of range", [&](auto &m) { main(m).params = {55}; }, "parameter 0"},

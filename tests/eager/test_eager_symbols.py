@@ -301,6 +301,64 @@ def test_symbols_compose():
     assert first.numpy().tolist() == [2.0, 3.0] and second.numpy().tolist() == [3.0, 4.0]
 
 
+def two_layers(first, second):
+    return symbol.Linear(symbol.Linear(symbol.Variable("x"), first, name="one"), second, name="one")
+
+
+def twins():
+    """A network that is applied to two images, and the same as a module."""
+    x, first, second = (symbol.Variable(name) for name in ("x", "first", "second"))
+    image = symbol.relu(symbol.BatchNorm2d(symbol.Conv2d(x, 4, 3, name="conv"), name="norm"))
+    features = symbol.Linear(symbol.tanh(symbol.reshape(image, (-1, 4 * 36))), 6, name="hidden")
+    return symbol.sum(symbol.square(features(x=first) - features(x=second) * 0.5), name="distance")
+
+
+class EagerTwins(nn.Module):
+    def __init__(self, executor):
+        super().__init__()
+        self.conv, self.norm, self.hidden = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Linear(144, 6)
+        tensors = {**executor.arguments, **executor.states}
+        self.load_state_dict({name: tnp.asarray(tensors[name], copy=True) for name in self.state_dict()})
+
+    def features(self, x):
+        return self.hidden(tnp.tanh(tnp.reshape(functional.relu(self.norm(self.conv(x))), (-1, 144))))
+
+    def forward(self, first, second):
+        return tnp.sum(tnp.square(self.features(first) - self.features(second) * 0.5))
+
+
+# Breaks if a network that is applied twice has two sets of parameters, if its gradients don't add, if its states are not taken through both uses in
+# their order, or if its text loses that.
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_network_applied_twice_has_one_set_of_parameters(as_text):
+    distance = symbol.load_json(twins().to_json()) if as_text else twins()
+    assert distance.arguments == ["first", "conv.weight", "conv.bias", "norm.weight", "norm.bias", "hidden.weight", "hidden.bias", "second"]
+    assert {"conv", "conv:1", "norm:1", "hidden:1"} < set(distance.internals)
+    nn.manual_seed(5)
+    executor = distance.bind(first=(3, 1, 8, 8), second=(3, 1, 8, 8))
+    model = EagerTwins(executor)
+    ours, theirs = (ts.optim.SGD(each.parameters(), lr=0.01) for each in (executor, model))
+    draw = numpy.random.default_rng(2)
+    for _ in range(3):
+        first, second = (draw.standard_normal((3, 1, 8, 8)).astype("float32") for _ in range(2))
+        (loss,) = executor.forward(is_train=True, first=first, second=second)
+        executor.backward()
+        theirs.zero_grad()
+        with ts.record():
+            expected = model(tnp.asarray(first), tnp.asarray(second))
+        expected.backward()
+        close(loss, expected, 1e-4)
+        for name, parameter in model.named_parameters():
+            close(executor.gradients[name], parameter.grad, 1e-3)
+        for name, state in model.named_buffers():
+            close(executor.states[name], state, 1e-4)
+        ours.step()
+        theirs.step()
+    assert executor.states["norm.num_batches_tracked"].item() == 6
+    model.eval()
+    close(executor.forward()[0], model(tnp.asarray(first), tnp.asarray(second)), 1e-3)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -322,6 +380,8 @@ def test_symbols_compose():
         (lambda: list(symbol.Variable("x")), "how many rows"),
         (lambda: symbol.Variable(""), "has a name"),
         (lambda: (symbol.Variable("x") + symbol.Variable("x")).bind(x=(1,)), "two nodes are called 'x'"),
+        (lambda: two_layers(4, 5).bind(x=(1, 3)), "two nodes are called 'one'"),
+        (lambda: two_layers(4, 4).bind(x=(1, 3)), "'one' (Linear) of (1, 4)"),
         (lambda: symbol.unstack(symbol.Variable("x")).output(5).bind(x=(2, 2)), "no number 5"),
         (lambda: (symbol.unstack(symbol.Variable("x")) + 1).bind(x=(2, 2)), "say which"),
         (lambda: bound(2, gradients=["conv.weight"]), "a dict from names"),

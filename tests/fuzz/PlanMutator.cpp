@@ -115,7 +115,15 @@ void changeOrder(plan::FunctionT &function, Draw &draw) {
 }
 
 void changeSignature(plan::ModuleT &module, plan::FunctionT &function, Draw &draw) {
-  switch (draw.below(6)) {
+  switch (draw.below(7)) {
+  case 5:
+    function.first_place = index(function.symbols.size(), draw);
+    if (draw.oneIn(2) || function.buffers.empty())
+      function.buffers.emplace_back(index(function.exprs.size(), draw), uint32_t(draw.below(8)),
+                                    uint32_t(draw.below(8)));
+    else
+      function.buffers.pop_back();
+    return;
   case 0:
     return changeIndices(function.params, function.values.size(), draw);
   case 1:

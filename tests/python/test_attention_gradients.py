@@ -26,6 +26,7 @@ class Form:
     windows: tuple = (-1, -1)
     softcap: float = 0.0
     scale: float | None = None
+    hides_rows: bool = False  # the mask, every third one: such a row gives zeros, and changes nothing
     open: tuple = ()  # of "b", "q", "k": sizes that the run tells
 
     def sizes(self):
@@ -65,7 +66,9 @@ class Form:
             given["mask"] = given["mask"] > -0.5
         elif self.mask:
             given["mask"][given["mask"] > 1] = -INFINITY
-            given["mask"][..., 0] = 0  # of a row that sees nothing there is no softmax
+            given["mask"][..., 0] = 0
+        if self.hides_rows:
+            given["mask"][..., ::3, :] = False if self.mask == "bool" else -INFINITY
         given["weights"] = random.standard_normal([*given["q"].shape[:3], given["v"].shape[3]]).astype("float32")
         return given
 
@@ -113,6 +116,10 @@ FORMS = {
     "grouped, mask of heads": {"shared": 2, "mask": "float", "mask_shape": "hqk"},
     "grouped, mask of keys": {"shared": 2, "mask": "bool", "mask_shape": "bk"},
     "grouped, window, cap": {"shared": 2, "windows": (4, 9), "softcap": 3.0},
+    "float mask of rows that see nothing": {"mask": "float", "hides_rows": True},
+    "bool mask of rows that see nothing": {"mask": "bool", "hides_rows": True, "causal": True},
+    "grouped, rows that see nothing, cap": {"shared": 2, "mask": "bool", "mask_shape": "bhqk", "hides_rows": True, "softcap": 2.0},
+    "window with nothing in it": {"queries": 66, "keys": 19, "windows": (5, 3)},
     "cross": {"queries": 19, "keys": 66},
     "cross, grouped, cap": {"queries": 66, "keys": 19, "shared": 2, "softcap": 2.0},
 }
@@ -122,7 +129,8 @@ def is_one_kernel(compiled):
     return any(kernel["schedule"] == "attention's gradient" for kernel in compiled.describe()["kernels"])
 
 
-# Breaks when a form is differentiated wrongly, by the kernel or where scores are in memory, or rows of one head are another's.
+# Breaks when a form is differentiated wrongly, by the kernel or where scores are in memory, rows of one head are another's, or a row without keys
+# makes gradients that are no numbers.
 @pytest.mark.parametrize("name", FORMS)
 def test_gradients(name):
     form = Form(**FORMS[name])

@@ -107,8 +107,9 @@ double weightByRecord(OperationName name) {
 
 ArrayRef<ArrayRef<NamedRecipe>> tables() {
   static const ArrayRef<NamedRecipe> kTables[] = {
-      contractionRecipes(), creationRecipes(),      elementwiseRecipes(), gatherRecipes(),
-      movementRecipes(),    normalizationRecipes(), resamplingRecipes(),  windowRecipes()};
+      contractionRecipes(), creationRecipes(),  elementwiseRecipes(),
+      gatherRecipes(),      movementRecipes(),  normalizationRecipes(),
+      resamplingRecipes(),  transformRecipes(), windowRecipes()};
   return kTables;
 }
 

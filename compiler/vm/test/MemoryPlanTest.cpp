@@ -1,9 +1,11 @@
 // Plans of random buffers against the definition: two buffers that are alive at the same time share
 // no byte, and all lie inside the arena, whatever the symbols' values.
 //
-// Fails where a lifetime's end is taken as exclusive, a gap is measured wrongly, or a shared slot
-// is smaller than one of its buffers at some size.
+// Fails where a lifetime's end is taken as exclusive, a gap is measured wrongly, a shared slot is
+// smaller than one of its buffers at some size, or a place is another buffer's.
 #include "compiler/vm/MemoryPlan.h"
+
+#include "base/ArenaPlacement.h"
 
 #include <gtest/gtest.h>
 
@@ -72,6 +74,22 @@ protected:
     return buffers;
   }
 
+  /// The symbols with places behind them, as a run gives them.
+  std::vector<int64_t> withPlaces(std::vector<int64_t> values) {
+    std::vector<int64_t> sizes;
+    for (const plan::ArenaBuffer &buffer : function.buffers)
+      sizes.push_back(valueOf(function, buffer.bytes(), values));
+    auto meet = [&](size_t a, size_t b) {
+      const plan::ArenaBuffer &one = function.buffers[a], &other = function.buffers[b];
+      return one.first() <= other.last() && other.first() <= one.last();
+    };
+    ArenaPlacement placement = placeBuffers(sizes, 0, 1000, meet);
+    values.resize(function.first_place);
+    values.insert(values.end(), placement.offsets.begin(), placement.offsets.end());
+    values.push_back(placement.bytes);
+    return values;
+  }
+
   void expectValid(const std::vector<Buffer> &buffers, const MemoryPlan &plan,
                    const std::vector<int64_t> &values) {
     auto at = [&](uint32_t expression) { return valueOf(function, expression, values); };
@@ -110,16 +128,41 @@ TEST_F(Planning, FixedBuffersNeverMeetInTimeAndMemory) {
 }
 
 TEST_F(Planning, SymbolicBuffersNeverMeetAtAnySize) {
+  unsigned placed = 0;
   for (unsigned seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    auto buffers = randomBuffers(random, /*symbolic=*/true);
+    auto buffers = randomBuffers(random, /*symbolic=*/true), inSlots = buffers;
+    function.buffers.clear();
     MemoryPlan plan = planMemory(buffers, expressions);
+    MemoryPlan slots = planMemory(inSlots, expressions, [&](size_t a, size_t b) {
+      return buffers[a].first <= buffers[b].last && buffers[b].first <= buffers[a].last;
+    });
+    placed += !function.buffers.empty();
+    EXPECT_LE(plan.plannedBytes, slots.plannedBytes);
     for (int64_t n : {0, 1, 7, 64, 300})
       for (int64_t m : {0, 3, 64, 1000}) {
-        expectValid(buffers, plan, {n, m});
+        expectValid(buffers, plan,
+                    function.buffers.empty() ? std::vector{n, m} : withPlaces({n, m}));
+        expectValid(inSlots, slots, {n, m});
         ASSERT_FALSE(HasFatalFailure());
       }
+  }
+  EXPECT_GT(placed, 75u); // and some are in slots that leave nothing to gain
+  EXPECT_LT(placed, 150u);
+}
+
+// The run's sizes decide: no slots are as small at both ends.
+TEST_F(Planning, PlacesFollowTheSizes) {
+  uint32_t n = roundedUp(symbols[0]), m = roundedUp(symbols[1]);
+  uint32_t many = times(n, expressions.constant(4)), more = times(m, expressions.constant(3));
+  std::vector<Buffer> buffers = {buffer(many, 0, 1), buffer(more, 1, 2), buffer(n, 2, 3),
+                                 buffer(m, 3, 4), buffer(many, 4, 5)};
+  MemoryPlan plan = planMemory(buffers, expressions);
+  ASSERT_FALSE(function.buffers.empty());
+  for (auto [a, b] : {std::pair(6400, 64), std::pair(64, 6400)}) {
+    int64_t alive = std::max({4 * a + 3 * b, 3 * b + a, a + b, b + 4 * a});
+    EXPECT_EQ(valueOf(function, plan.bytes, withPlaces({a, b})), alive);
   }
 }
 

@@ -61,21 +61,32 @@ class Symbol:
     @property
     def arguments(self):
         """Names of variables and of layers' parameters, in the order of their use."""
-        return [name for node in self.nodes for name in ([node.name] if node.family == "variable" else node.parameters)]
+        return _once(name for node in self.nodes for name in ([node.name] if node.family == "variable" else node.parameters))
 
     @property
     def states(self):
         """Names of what layers keep beside parameters, such as running means."""
-        return [name for node in self.nodes for name in node.states]
+        return _once(name for node in self.nodes for name in node.states)
 
     @property
     def outputs(self):
-        return [node.name if not number else f"{node.name}.{number}" for node, number in self.heads]
+        names = self._names()
+        return [names[id(node)] if not number else f"{names[id(node)]}.{number}" for node, number in self.heads]
 
     @property
     def internals(self):
-        """Each node by its name, as a symbol that can be bound."""
-        return {node.name: Symbol([(node, None)]) for node in self.nodes}
+        """Each node by its name, as a symbol that can be bound; of what is applied again "name:1", "name:2", ..."""
+        names = self._names()
+        return {names[id(node)]: Symbol([(node, None)]) for node in self.nodes}
+
+    def _names(self):
+        """Of each node, by its id: no two are alike."""
+        names, counts = {}, {}
+        for node in self.nodes:
+            number = counts.get(node.name, 0)
+            counts[node.name] = number + 1
+            names[id(node)] = f"{node.name}:{number}" if number else node.name
+        return names
 
     def output(self, number):
         """One of the results of an operation that has several, such as `symbol.unstack`."""
@@ -102,7 +113,8 @@ class Symbol:
         return *shapes, [shape for _, shape in executor.output_types]
 
     def __call__(self, **replacements):
-        """The same, of symbols in the place of variables."""
+        """The same, of symbols in the place of variables. Its layers are the same ones: with others of the same symbol in one graph, they have
+        one set of parameters and states."""
         unknown = sorted(set(replacements) - set(self.variables))
         if unknown:
             raise ValueError(f"there is no variable '{unknown[0]}' to replace; there are {', '.join(self.variables)}")
@@ -158,6 +170,10 @@ def _operators():
 
 
 _operators()
+
+
+def _once(names):
+    return list(dict.fromkeys(names))
 
 
 def _head(symbol):

@@ -292,6 +292,7 @@ class _Evaluation:
     def __init__(self, executor, tape, follow, is_training):
         self._executor, self._tape, self._follow, self._is_training = executor, tape, follow, is_training
         self._replaced, self._variables = [], []
+        self._layers = set()  # names of those that were called in this recording
         self.bytes = 0  # of the results of all nodes that are no variables
 
     def __enter__(self):
@@ -347,6 +348,9 @@ class _Evaluation:
             for name in node.parameters:
                 self._follow(("argument", name), executor.arguments[name])
         module = executor._layers[node.name].train(self._is_training)
+        if node.name in self._layers:
+            return module  # its states are those that it was left with
+        self._layers.add(node.name)
         for path, owner in module.named_modules():
             for name, tensor in owner._buffers.items():
                 if tensor is not None:
@@ -371,12 +375,13 @@ def _chosen(node, which, results):
 
 
 def _check_names(symbol):
-    seen = set()
-    for name in [node.name for node in symbol.nodes]:
-        if name in seen:
-            raise ValueError(f"two nodes are called '{name}', and names are what tensors are bound by. Give one another name=; a network that is "
-                             "applied twice is a function that makes its symbols twice, with names of its own, or one symbol of both inputs")  # fmt: skip
-        seen.add(name)
+    """Tensors are bound by names: two nodes of one name are one layer or function, which is applied again."""
+    seen = {}
+    for node in symbol.nodes:
+        other = seen.setdefault(node.name, node)
+        if other is not node and not node.is_same_call(other):
+            raise ValueError(f"two nodes are called '{node.name}', and names are what tensors are bound by. Give one another name=, or apply one "
+                             "symbol to both inputs, as in symbol(x=first) and symbol(x=second), to have one set of parameters")  # fmt: skip
 
 
 def _tensor(name, given):

@@ -61,6 +61,18 @@ class Node:
             raise ValueError(f"a {self.function} takes tensors of at least {axis + 1} dimensions, not one of shape {shape}")
         return kind(shape[axis], *self.arguments, **self.named)
 
+    def is_same_call(self, other):
+        """Whether the two differ in their inputs alone, so that they may be one layer."""
+        if self.family == "variable" or (self.family, self.function) != (other.family, other.function):
+            return False
+        is_copy = self.arguments is other.arguments and self.named.keys() == other.named.keys()
+        if is_copy and all(value is other.named[name] for name, value in self.named.items()):
+            return True  # of a symbol that was applied
+        try:
+            return all(written(self, lambda _: 0)[key] == written(other, lambda _: 0)[key] for key in ("arguments", "named"))
+        except Error:
+            return False
+
     @property
     def parameters(self):
         return self._tensor_names()[0]
