@@ -2,6 +2,7 @@
 #include "generation/Architecture.h"
 
 #include "files/Failure.h"
+#include "generation/Rotations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -78,20 +79,7 @@ Architecture architectureOf(const GgufFile &file) {
   if (sizeOr("attention.value_length", a.headSize, kMostHeadSize) != a.headSize)
     fail(file.name(), "has values of another size than keys, which is not read");
   a.epsilon = file.real(key("attention.layer_norm_rms_epsilon"), 1e-5);
-  a.rotationBase = file.real(key("rope.freq_base"), 10000);
-  std::string scaling = file.text(key("rope.scaling.type"), "none");
-  if (scaling == "linear")
-    a.rotationScale = 1 / file.real(key("rope.scaling.factor"), 1);
-  else if (scaling != "none")
-    fail(file.name(), "has rotations scaled by '" + scaling + "'; none and linear are read");
-  if (const GgufTensor *factors = file.find("rope_freqs.weight")) {
-    if (!factors->format || factors->format->plain != DataType::F32 ||
-        factors->bytes.size() != size_t(a.rotated / 2) * 4)
-      fail(file.name(), fmt::format("'rope_freqs.weight' is not {} numbers of f32", a.rotated / 2));
-    std::vector<float> values(size_t(a.rotated / 2));
-    std::memcpy(values.data(), factors->bytes.data(), factors->bytes.size());
-    a.frequencyFactors.assign(values.begin(), values.end());
-  }
+  readRotations(a, file, key(""));
   // Files of this program's alone: GGUF's have heads in the order of their family.
   bool isHalves = file.flag(key("rope.halves"), a.family->rotation == Rotation::Halves);
   a.rotation = isHalves ? Rotation::Halves : Rotation::Neighbours;
@@ -120,23 +108,6 @@ Architecture architectureOf(const GgufFile &file) {
                                   toString(embeddings.shape), a.width));
   a.vocabulary = embeddings.shape[0];
   return a;
-}
-
-void rotations(const Architecture &of, bool windowed, int64_t first, int64_t count, float *cosines,
-               float *sines) {
-  double base = windowed && of.windowBase ? of.windowBase : of.rotationBase;
-  double scale = windowed && of.windowBase ? 1 : of.rotationScale;
-  int64_t pairs = of.rotated / 2;
-  for (int64_t pair = 0; pair < pairs; ++pair) {
-    double frequency = std::pow(base, -2.0 * double(pair) / double(of.rotated)) * scale;
-    if (!of.frequencyFactors.empty())
-      frequency /= of.frequencyFactors[size_t(pair)];
-    for (int64_t i = 0; i < count; ++i) {
-      double angle = double(first + i) * frequency;
-      cosines[i * pairs + pair] = float(std::cos(angle));
-      sines[i * pairs + pair] = float(std::sin(angle));
-    }
-  }
 }
 
 } // namespace tensmith::generation

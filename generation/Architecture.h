@@ -40,8 +40,11 @@ struct Architecture {
   double epsilon = 1e-5, rotationBase = 10000, rotationScale = 1, scoreScale = 0;
   double scoreCap = 0, logitCap = 0; // 0: none
   double windowBase = 0;             // of the rotation in layers with a window; 0: as in the others
-  std::vector<double> frequencyFactors; // of pairs; empty: 1
-  std::vector<bool> windowed;           // of layers, where the file says it; empty: as the family
+  std::vector<double> frequencyFactors; // divisors of pairs' frequencies; empty: 1
+  std::vector<double> longFactors;      // those of contexts beyond the original; empty: the same
+  int64_t originalContext = 0;
+  double rotationMagnitude = 1; // of cosines and sines
+  std::vector<bool> windowed;   // of layers, where the file says it; empty: as the family
 
   bool rotatesTwice() const { return windowBase > 0 && window > 0; }
   bool hasWindow(int64_t layer) const {
@@ -54,10 +57,5 @@ struct Architecture {
 
 /// Throws Failure where the file is of a family that is not known, or its sizes disagree.
 Architecture architectureOf(const GgufFile &file);
-
-/// Cosines and sines of positions [first, first + count), [count, rotated / 2] each. `windowed`: of
-/// layers with a window.
-void rotations(const Architecture &of, bool windowed, int64_t first, int64_t count, float *cosines,
-               float *sines);
 
 } // namespace tensmith::generation

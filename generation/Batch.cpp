@@ -2,6 +2,7 @@
 #include "generation/Batch.h"
 
 #include "files/Failure.h"
+#include "generation/Rotations.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -246,7 +247,7 @@ std::vector<Token> Batch::guesses(Sequence &sequence) {
     return {};
   if (!sequence.drafter)
     sequence.drafter = drafterOf(drafts, *model_);
-  std::vector<Token> guessed = sequence.drafter->guess(sequence.tokens, most);
+  std::vector<Token> guessed = sequence.drafter->guess(sequence.tokens, most, sequence.sampler);
   int64_t end = size + int64_t(guessed.size());
   std::vector<FreshPage> fresh;
   // Nobody has to give way for a guess.
@@ -301,18 +302,15 @@ void Batch::Run::add(Sequence &sequence, std::vector<Token> tokens) {
   pages = std::max(pages, pagesFor(sequence.cache.length + parts.back().count()));
 }
 
-/// Zeros, and minus infinity for what a row doesn't see: what is behind it, and what its window has
-/// left.
+/// Of a span: zeros, and minus infinity for what a row doesn't see: what is behind it, and what its
+/// window has left.
 std::vector<float> Batch::maskOf(const Run &run, bool windowed) const {
-  int64_t columns = run.pages * kPositions;
+  int64_t columns = run.pages * kPositions, length = run.parts[0].sequence->cache.length;
   std::vector<float> mask(size_t(run.rows * columns), -std::numeric_limits<float>::infinity());
   float *row = mask.data();
-  for (const Part &part : run.parts) {
-    int64_t length = part.sequence->cache.length;
-    for (int64_t end = length + 1; end <= length + part.count(); ++end, row += columns)
-      std::fill(row + (windowed ? std::max<int64_t>(end - model_->architecture().window, 0) : 0),
-                row + end, 0.0f);
-  }
+  for (int64_t end = length + 1; end <= length + run.rows; ++end, row += columns)
+    std::fill(row + (windowed ? std::max<int64_t>(end - model_->architecture().window, 0) : 0),
+              row + end, 0.0f);
   return mask;
 }
 
@@ -335,28 +333,37 @@ void Batch::addTokens(const Run &run, std::vector<Tensor> &inputs) const {
   }
 }
 
-/// Each list's pages, and which of their places the run's own tokens have: of a span all of them,
-/// of a single row those up to its own.
+/// The pages of each row, how many former keys it has in them, and where its part begins.
+void Batch::addLists(const Run &run, std::vector<Tensor> &inputs) const {
+  Tensor table(TS_I64, {run.rows, run.pages}), lengths(TS_I64, {run.rows}),
+      firsts(TS_I64, {run.rows});
+  std::fill_n(table.as<int64_t>(), run.rows * run.pages, 0);
+  for (const Part &part : run.parts) {
+    const PagedSequence &cache = part.sequence->cache;
+    for (int64_t row = part.first; row < part.first + part.count(); ++row) {
+      std::copy_n(cache.pages.begin(), pagesFor(cache.length),
+                  table.as<int64_t>() + row * run.pages);
+      lengths.as<int64_t>()[row] = cache.length, firsts.as<int64_t>()[row] = part.first;
+    }
+  }
+  for (const Tensor &each : {table, lengths, firsts})
+    inputs.push_back(each);
+}
+
+/// The pages of a span, and which of their places its tokens have.
 void Batch::addPlaces(const Run &run, std::vector<Tensor> &inputs) const {
   int64_t columns = run.pages * kPositions;
-  Tensor table(TS_I64, {run.lists(), run.pages});
-  Tensor place(TS_I64, {run.lists(), columns}), isNew(TS_BOOL, {run.lists(), columns, 1, 1});
-  std::fill_n(table.as<int64_t>(), run.lists() * run.pages, 0);
-  std::fill_n(place.as<int64_t>(), run.lists() * columns, 0);
-  std::fill_n(isNew.as<bool>(), run.lists() * columns, false);
-  auto fill = [&](int64_t list, const Part &part, int64_t count) {
-    const PagedSequence &cache = part.sequence->cache;
-    std::copy_n(cache.pages.begin(), pagesFor(cache.length + count),
-                table.as<int64_t>() + list * run.pages);
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t at = list * columns + cache.length + i;
-      place.as<int64_t>()[at] = part.first + i;
-      isNew.as<bool>()[at] = true;
-    }
-  };
-  for (const Part &part : run.parts)
-    for (int64_t row = run.isSpan ? part.count() - 1 : 0; row < part.count(); ++row)
-      fill(run.isSpan ? 0 : part.first + row, part, row + 1);
+  Tensor table(TS_I64, {1, run.pages});
+  Tensor place(TS_I64, {1, columns}), isNew(TS_BOOL, {1, columns, 1, 1});
+  std::fill_n(place.as<int64_t>(), columns, 0);
+  std::fill_n(isNew.as<bool>(), columns, false);
+  const Part &part = run.parts[0];
+  const PagedSequence &cache = part.sequence->cache;
+  std::copy_n(cache.pages.begin(), run.pages, table.as<int64_t>());
+  for (int64_t i = 0; i < part.count(); ++i) {
+    place.as<int64_t>()[cache.length + i] = i;
+    isNew.as<bool>()[cache.length + i] = true;
+  }
   for (const Tensor &each : {table, place, isNew})
     inputs.push_back(each);
 }
@@ -371,8 +378,10 @@ std::vector<Tensor> Batch::outputsOf(const Run &run) {
     logits_.resize(size_t(run.rows * a.vocabulary));
     outputs.push_back(Tensor::borrow(logits_.data(), {run.rows, a.vocabulary}));
   }
-  for (CacheNews &news : news_)
-    news.addTo(outputs, format_, run.rows);
+  for (std::vector<std::byte> &news : news_) {
+    news.resize(size_t(run.rows * format_.bytesOfToken()));
+    outputs.push_back(format_.view(news.data(), {run.rows}));
+  }
   return outputs;
 }
 
@@ -381,14 +390,13 @@ void Batch::run(const Run &run) {
   const Architecture &a = model_->architecture();
   std::vector<Tensor> inputs;
   addTokens(run, inputs);
-  addPlaces(run, inputs);
   std::vector<std::vector<float>> masks;
-  int64_t ofList = run.rows / run.lists();
+  run.isSpan ? addPlaces(run, inputs) : addLists(run, inputs);
   for (bool windowed : {false, true})
-    if (!windowed || a.window) {
+    if (run.isSpan && (!windowed || a.window)) {
       masks.push_back(maskOf(run, windowed));
       inputs.push_back(
-          Tensor::borrow(masks.back().data(), {run.lists(), 1, ofList, run.pages * kPositions}));
+          Tensor::borrow(masks.back().data(), {1, 1, run.rows, run.pages * kPositions}));
     }
   for (auto &cache : caches_)
     inputs.push_back(format_.view(cache.get(), {pool_.pages() + 1, kPositions}));
@@ -405,11 +413,9 @@ void Batch::keepNews(const Part &part, int64_t from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     int64_t position = cache.length + i, row = part.first + from + i;
     int64_t slot = cache.pages[size_t(position / kPositions)] * kPositions + position % kPositions;
+    int64_t bytes = format_.bytesOfToken();
     for (size_t of = 0; of < caches_.size(); ++of)
-      format_.store(1, news_[of].values.data() + row * format_.floatsOfToken(),
-                    format_.isScaled() ? news_[of].scales.data() + row * format_.scalesOfToken()
-                                       : nullptr,
-                    caches_[of].get() + slot * format_.bytesOfToken());
+      std::copy_n(news_[of].data() + row * bytes, bytes, caches_[of].get() + slot * bytes);
   }
   pool_.append(cache, part.sequence->keys(cache.length, count));
 }

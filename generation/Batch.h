@@ -105,9 +105,6 @@ private:
     std::vector<Part> parts;
     bool isSpan = false;         // of a prompt
     int64_t rows = 0, pages = 1; // pages: of the longest
-    /// A span has one list of keys for all its rows, which follow one another; else each row has
-    /// its own.
-    int64_t lists() const { return isSpan ? 1 : rows; }
     void add(Sequence &sequence, std::vector<Token> tokens);
   };
 
@@ -122,6 +119,7 @@ private:
   std::vector<Token> guesses(Sequence &sequence);
   void drawTokens(const Part &part);
   void addTokens(const Run &run, std::vector<Tensor> &inputs) const;
+  void addLists(const Run &run, std::vector<Tensor> &inputs) const;
   void addPlaces(const Run &run, std::vector<Tensor> &inputs) const;
   std::vector<float> maskOf(const Run &run, bool windowed) const;
   std::vector<Tensor> outputsOf(const Run &run);
@@ -135,7 +133,7 @@ private:
   const LanguageModel::Part &step_, &span_;
   CacheFormat format_;
   std::vector<std::unique_ptr<std::byte[], void (*)(void *)>> caches_; // as Context's
-  std::vector<CacheNews> news_; // keys and values of a run's tokens
+  std::vector<std::vector<std::byte>> news_; // keys and values of a run's tokens
   std::vector<float> logits_, hidden_;
   Sequences running_, waiting_;
   uint64_t numbers_ = 0;

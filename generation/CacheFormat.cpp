@@ -1,13 +1,10 @@
-// Packing keys and values; see CacheFormat.h.
+// The formats of keys and values; see CacheFormat.h.
 #include "generation/CacheFormat.h"
 
-#include "base/BlockEncoding.h"
-#include "base/Float.h"
 #include "files/Failure.h"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <fmt/format.h>
 
 namespace tensmith::generation {
@@ -28,27 +25,6 @@ CacheFormat cacheFormatOf(const std::string &name, const Architecture &of,
   return format;
 }
 
-void CacheFormat::store(int64_t tokens, const float *values, const float *scales,
-                        std::byte *to) const {
-  if (!isPacked()) {
-    std::memcpy(to, values, size_t(tokens * bytesOfToken()));
-    return;
-  }
-  if (isHalf) {
-    const FloatFormat &half = *floatFormat(DataType::F16);
-    for (int64_t i = 0; i < tokens * floatsOfToken(); ++i) {
-      uint16_t code = encode(half, double(values[i]), false);
-      std::memcpy(to + 2 * i, &code, sizeof code);
-    }
-    return;
-  }
-  for (int64_t block = 0; block < tokens * heads * blocksOfHead(); ++block) {
-    const float *from = values + block * blocks->elements;
-    std::byte *at = to + block * blocks->bytes;
-    encodeBlockBy(*blocks, scales[block], from, at);
-  }
-}
-
 Tensor CacheFormat::view(std::byte *at, std::vector<int64_t> outer) const {
   outer.push_back(heads);
   outer.push_back(rowOfHead());
@@ -56,14 +32,6 @@ Tensor CacheFormat::view(std::byte *at, std::vector<int64_t> outer) const {
   detail::check(
       ts_tensor_borrow(type(), outer.data(), outer.size(), at, nullptr, nullptr, &handle));
   return Tensor(handle);
-}
-
-void CacheNews::addTo(std::vector<Tensor> &outputs, const CacheFormat &format, int64_t tokens) {
-  values.resize(size_t(tokens * format.floatsOfToken()));
-  scales.resize(size_t(tokens * format.scalesOfToken()));
-  outputs.push_back(Tensor::borrow(values.data(), {tokens, format.heads, format.size}));
-  if (format.isScaled())
-    outputs.push_back(Tensor::borrow(scales.data(), {tokens, format.heads, format.blocksOfHead()}));
 }
 
 } // namespace tensmith::generation

@@ -35,15 +35,9 @@ public:
     ts_type stored = cache.type();
     std::string head = number(cache.rowOfHead());
     Dims past = {"past", number(a_.keyHeads), head};
-    if (isPaged()) {
+    if (isPaged())
       past = {"pages", number(options_.positions), number(a_.keyHeads), head};
-      table_ = g_.input("table", TS_I64, {sequences(), "n"});
-      place_ = g_.input("place", TS_I64, {sequences(), kept()});
-      isNew_ = g_.input("is_new", TS_BOOL, {sequences(), kept(), "1", "1"});
-      masks_.push_back(maskInput("mask"));
-      if (a_.window)
-        masks_.push_back(maskInput("mask_windowed"));
-    }
+    writePlaces();
     for (int64_t layer = 0; layer < a_.layers; ++layer) {
       pasts_.push_back(g_.input("past_key." + number(layer), stored, past));
       pasts_.push_back(g_.input("past_value." + number(layer), stored, past));
@@ -57,8 +51,6 @@ public:
       for (int64_t which : {0, 1}) {
         std::string name = which ? "value" : "key";
         g_.output(name + "." + number(layer), news_[size_t(2 * layer + which)]);
-        if (cache.isScaled())
-          g_.output(name + "_scale." + number(layer), scales_[size_t(2 * layer + which)]);
       }
     }
     return std::move(inputs_);
@@ -72,13 +64,26 @@ private:
   bool isStep() const {
     return options_.form == DecoderForm::Step || options_.form == DecoderForm::PagedStep;
   }
-  std::string sequences() const { return options_.form == DecoderForm::PagedStep ? "b" : "1"; }
-  /// Tokens of a sequence.
-  std::string length() const { return isStep() ? "1" : "t"; }
   /// Positions of a sequence's pages.
   std::string kept() const { return "n*" + number(options_.positions); }
   Value maskInput(const std::string &name) {
-    return g_.input(name, TS_F32, {sequences(), "1", length(), kept()});
+    return g_.input(name, TS_F32, {"1", "1", "t", kept()});
+  }
+
+  /// Which keys a row sees, and where they are.
+  void writePlaces() {
+    if (isStep()) {
+      table_ = g_.input("table", TS_I64, {t_, isPaged() ? "n" : "1"});
+      lengths_ = g_.input("lengths", TS_I64, {t_});
+      firsts_ = g_.input("firsts", TS_I64, {t_});
+    } else if (isPaged()) {
+      table_ = g_.input("table", TS_I64, {"1", "n"});
+      place_ = g_.input("place", TS_I64, {"1", kept()});
+      isNew_ = g_.input("is_new", TS_BOOL, {"1", kept(), "1", "1"});
+      masks_.push_back(maskInput("mask"));
+      if (a_.window)
+        masks_.push_back(maskInput("mask_windowed"));
+    }
   }
 
   void writeLogits(Value x) {
@@ -183,9 +188,9 @@ private:
     q = rotated(heads(q, a_.heads, at + "attn_q_norm.weight"), a_.heads, layer);
     k = rotated(heads(k, a_.keyHeads, at + "attn_k_norm.weight"), a_.keyHeads, layer);
     v = g_.reshape(v, {t_, number(a_.keyHeads), number(a_.headSize)});
-    k = asKept(k), v = asKept(v);
-    news_.push_back(k), news_.push_back(v);
-    Value y = attend(q, k, v, layer);
+    Kept key = asKept(k), value = asKept(v);
+    news_.push_back(key.kept), news_.push_back(value.kept);
+    Value y = isStep() ? attendToCache(q, layer) : attend(q, key.numbers, value.numbers, layer);
     return linear(y, at + "attn_output", own, a_.width);
   }
 
@@ -220,11 +225,8 @@ private:
     return parts.size() == 1 ? parts[0] : g_.op("concat", parts, {{"axis", int64_t(2)}});
   }
 
-  /// [n, heads, size] as [1, heads, n, size], or of one token of each of several sequences
-  /// [n, heads, 1, size].
+  /// [n, heads, size] as [1, heads, n, size].
   Value headsFirst(Value x, int64_t count, const std::string &n) {
-    if (isStep() && n == t_)
-      return g_.reshape(x, {n, number(count), "1", number(a_.headSize)});
     return g_.reshape(g_.transpose(x, {1, 0, 2}), {"1", number(count), n, number(a_.headSize)});
   }
 
@@ -239,13 +241,17 @@ private:
   Value cast(Value x, ts_type to) { return g_.op("cast", {x}, {{"to", to}}); }
   Value asF16(Value x) { return cast(cast(x, TS_F16), TS_F32); }
 
-  /// [t, heads, size], rounded to what the cache has for it: nothing else is seen of it.
-  Value asKept(Value x) {
+  /// Keys or values [t, heads, size]: the numbers that the cache has for them, since nothing else
+  /// is seen of them, and how it keeps those.
+  struct Kept {
+    Value numbers, kept;
+  };
+  Kept asKept(Value x) {
     const CacheFormat &cache = options_.cache;
     if (cache.isHalf)
-      return asF16(x);
+      return {asF16(x), cast(x, TS_F16)};
     if (!cache.blocks)
-      return x;
+      return {x, x};
     bool isSigned = cache.blocks->isSigned;
     std::string heads = number(cache.heads), count = number(cache.blocksOfHead());
     x = g_.reshape(x, {t_, heads, count, number(cache.blocks->elements)});
@@ -258,23 +264,65 @@ private:
       Value isHigh = g_.op("greater_or_equal", {high, g_.op("neg", {low})});
       extreme = g_.op("div", {g_.op("where", {isHigh, high, low}), least});
     }
-    Value scale = asF16(extreme), zero = g_.scalar(0);
+    Value half = cast(extreme, TS_F16), scale = cast(half, TS_F32), zero = g_.scalar(0);
     Value divisor =
         g_.op("where", {g_.op("equal", {scale, zero}), g_.scalar(1), scale}); // of zeros
     Value level = g_.op("max", {g_.op("min", {g_.op("div", {x, divisor}), most}), least});
-    Value y = g_.op("mul", {g_.op("round", {level}), scale});
-    scales_.push_back(g_.reshape(scale, {t_, heads, count}));
-    return g_.reshape(y, {t_, heads, number(cache.size)});
+    level = g_.op("round", {level});
+    return {g_.reshape(g_.op("mul", {level, scale}), {t_, heads, number(cache.size)}),
+            blocksOf(level, half)};
   }
 
-  /// [sequences, heads, positions, size]: what the pages have, and in its place what is new.
+  /// Bytes of blocks as base/BlockFormats.h has them: the scale's two, then codes, of q4_0 those of
+  /// the second half in the upper bits.
+  Value blocksOf(Value level, Value half) {
+    const CacheFormat &cache = options_.cache;
+    Value bits = g_.op("bit_cast", {half}, {{"to", TS_U16}});
+    Value upper = g_.op("bit_shift", {bits, cast(g_.scalar(8), TS_U16)}, {{"left", false}});
+    Value codes;
+    if (cache.blocks->isSigned) {
+      codes = g_.op("bit_cast", {cast(level, TS_I8)}, {{"to", TS_U8}});
+    } else {
+      codes = cast(g_.op("add", {level, g_.scalar(8)}), TS_U8);
+      int64_t count = cache.blocks->elements / 2;
+      Dims part = {t_, number(cache.heads), number(cache.blocksOfHead()), number(count)};
+      Value high =
+          g_.op("bit_shift", {g_.columns(codes, count, 1, part, TS_U8), cast(g_.scalar(4), TS_U8)});
+      codes = g_.op("bitwise_or", {g_.columns(codes, 0, 1, part, TS_U8), high});
+    }
+    Value bytes =
+        g_.op("concat", {cast(bits, TS_U8), cast(upper, TS_U8), codes}, {{"axis", int64_t(3)}});
+    return g_.reshape(bytes, {t_, number(cache.heads), number(cache.bytesOfHead())}, TS_U8);
+  }
+
+  /// [1, heads, positions, size]: what the pages have, and in its place what is new.
   Value paged(Value pages, Value news) {
     Value old = g_.op("gather", {pages, table_}, {{"axis", int64_t(0)}});
-    Dims dims = {sequences(), kept(), number(a_.keyHeads), number(a_.headSize)};
+    Dims dims = {"1", kept(), number(a_.keyHeads), number(a_.headSize)};
     old = fromKept(old);
     Value placed = g_.op("gather", {news, place_}, {{"axis", int64_t(0)}});
     Value all = g_.op("where", {isNew_, placed, g_.reshape(old, dims)});
     return g_.transpose(all, {0, 2, 1, 3});
+  }
+
+  /// Of single tokens, q [t, heads, size]; what is not in pages is one.
+  Value attendToCache(Value q, int64_t layer) {
+    const CacheFormat &cache = options_.cache;
+    auto at = size_t(2 * layer);
+    Dims page = {"1", "past", number(a_.keyHeads), number(cache.rowOfHead())};
+    auto pages = [&](Value past) {
+      return isPaged() ? past : g_.reshape(past, page, cache.type());
+    };
+    std::string format = cache.blocks ? std::string(cache.blocks->name) : "";
+    Value y = g_.op("cached_attention",
+                    {q, pages(pasts_[at]), pages(pasts_[at + 1]), table_, lengths_, firsts_,
+                     news_[at], news_[at + 1]},
+                    {{"format", format},
+                     {"scale", a_.scoreScale},
+                     {"softcap", a_.scoreCap},
+                     {"window", a_.hasWindow(layer) ? a_.window : 0},
+                     {"q_bits", int64_t(options_.exact ? 0 : 8)}});
+    return g_.reshape(y, {t_, number(a_.heads * a_.headSize)});
   }
 
   Value attend(Value q, Value k, Value v, int64_t layer) {
@@ -292,15 +340,12 @@ private:
                   headsFirst(fromKept(pastKey), a_.keyHeads, "past"),
                   headsFirst(fromKept(pastValue), a_.keyHeads, "past"),
                   TS_NO_VALUE};
-      if (!isStep())
-        attributes.push_back({"is_causal", true});
+      attributes.push_back({"is_causal", true});
       if (a_.hasWindow(layer))
         attributes.push_back({"left_window", a_.window - 1});
     }
     Value y = g_.op("attention", operands, attributes);
     Dims rows = {t_, number(a_.heads * a_.headSize)};
-    if (isStep())
-      return g_.reshape(y, rows);
     y = g_.reshape(y, {number(a_.heads), t_, number(a_.headSize)});
     return g_.reshape(g_.transpose(y, {1, 0, 2}), rows);
   }
@@ -336,8 +381,9 @@ private:
   DecoderOptions options_;
   std::string t_; // tokens of all sequences
   Value table_ = TS_NO_VALUE, place_ = TS_NO_VALUE, isNew_ = TS_NO_VALUE;
+  Value lengths_ = TS_NO_VALUE, firsts_ = TS_NO_VALUE; // of steps
   std::vector<Value> masks_; // of layers without a window, then of those with one
-  std::vector<Value> cosines_, sines_, pasts_, news_, scales_;
+  std::vector<Value> cosines_, sines_, pasts_, news_;
   std::map<std::string, Value> matrices_;
   DecoderInputs inputs_;
 };

@@ -6,23 +6,24 @@
 // the caller lets be written behind the former.
 //
 // Inputs: tokens i64 [t], cosines and sines f32 [t, rotated / 2] (twice where layers with a window
-// rotate otherwise), for each layer past_key and past_value f32 [past, keyHeads, headSize], then
-// the file's tensors. Results: of a step logits f32 [1, vocabulary]; for each layer key and value
-// f32 [t, keyHeads, headSize].
-//
-// Where keys and values are kept in blocks (CacheFormat.h), the past is ui8 [past, keyHeads,
-// bytes], and behind each layer's key and value are key_scale and value_scale, f32 [t, keyHeads,
-// blocks].
+// rotate otherwise), of steps table, lengths and firsts, for each layer past_key and past_value
+// [past, keyHeads, headSize], then the file's tensors. Results: of a step logits f32
+// [1, vocabulary]; for each layer key and value [t, keyHeads, headSize]. All keys and values are as
+// they are kept (CacheFormat.h): f32, f16, or ui8 with the bytes of a head's blocks.
 //
 // Paged forms take keys and values from pages that all sequences share (vLLM, arXiv 2309.06180):
-// past_key and past_value are f32 [pages, positions, keyHeads, headSize], and `table`, i64 [b, n],
-// names the n pages of each of b sequences, room for the new tokens included. Of position p of
-// them, `is_new`, bool [b, n * positions, 1, 1], says whether its token is one of these, and
-// `place`, i64 [b, n * positions], which. So keys stand where their positions are, whoever else is
-// computed, and sums over them have one order. `mask`, f32 [b, 1, t, n * positions] (twice where
-// some layers have a window), is minus infinity where a row doesn't see a key. One of b and t is 1,
-// and the other counts the tokens. Beside logits they give `hidden` f32 [tokens, width], what the
-// last product is of.
+// past_key and past_value are [pages, positions, keyHeads, headSize]. Beside logits they give
+// `hidden` f32 [tokens, width], what the last product is of.
+//
+// A step has single tokens, one, or in pages any number of them of any sequences. Row i sees
+// lengths[i] former positions, i64 [t], in the pages table[i], i64 [t, n], and behind them the rows
+// firsts[i], i64 [t], to i of its own run. What is not in pages is one page.
+//
+// A span in pages has several tokens of one sequence, and room for them in its pages, table i64
+// [1, n]. Of position p of them, `is_new`, bool [1, n * positions, 1, 1], says whether its token is
+// one of these, and `place`, i64 [1, n * positions], which. So keys stand where their positions
+// are, and sums over them have one order. `mask`, f32 [1, 1, t, n * positions] (twice where some
+// layers have a window), is minus infinity where a row doesn't see a key.
 #pragma once
 
 #include "generation/Architecture.h"

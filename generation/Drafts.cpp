@@ -15,7 +15,7 @@ constexpr size_t kLongestMatch = 4, kShortestMatch = 2; // tokens that were ther
 /// What followed the text's last tokens where they stood last before: those of the longest match.
 class LookUp : public Drafter {
 public:
-  std::vector<Token> guess(std::span<const Token> tokens, int64_t most) override {
+  std::vector<Token> guess(std::span<const Token> tokens, int64_t most, Sampler) override {
     for (size_t size = kLongestMatch; size >= kShortestMatch; --size) {
       if (tokens.size() <= size)
         continue;
@@ -31,13 +31,13 @@ public:
   }
 };
 
-class LikeliestOf : public Drafter {
+class DrawnBy : public Drafter {
 public:
   /// `vocabulary`: tokens of the model that it guesses for.
-  LikeliestOf(std::shared_ptr<const LanguageModel> model, int64_t vocabulary)
+  DrawnBy(std::shared_ptr<const LanguageModel> model, int64_t vocabulary)
       : context_(std::move(model)), vocabulary_(vocabulary) {}
 
-  std::vector<Token> guess(std::span<const Token> tokens, int64_t most) override {
+  std::vector<Token> guess(std::span<const Token> tokens, int64_t most, Sampler sampler) override {
     int64_t own = context_.model().architecture().vocabulary;
     // Of what only fills the other's embeddings nothing is known here.
     if (std::ranges::any_of(tokens, [&](Token token) { return token >= own; }))
@@ -46,7 +46,7 @@ public:
     int64_t room = context_.model().contextLength() - int64_t(all.size()) + 1;
     for (int64_t i = 0; i < std::min(most, room); ++i) {
       auto logits = context_.become(all).first(size_t(std::min(own, vocabulary_)));
-      all.push_back(Token(std::ranges::max_element(logits) - logits.begin()));
+      all.push_back(sampler.next(logits, all));
       if (context_.model().tokenizer().ends(all.back()))
         break;
     }
@@ -83,7 +83,7 @@ void checkDrafts(const DraftSettings &settings, const LanguageModel &model) {
 
 std::unique_ptr<Drafter> drafterOf(const DraftSettings &settings, const LanguageModel &model) {
   if (settings.model)
-    return std::make_unique<LikeliestOf>(settings.model, model.architecture().vocabulary);
+    return std::make_unique<DrawnBy>(settings.model, model.architecture().vocabulary);
   return std::make_unique<LookUp>();
 }
 

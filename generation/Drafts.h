@@ -4,15 +4,17 @@
 //
 // A guess is a fixed sequence of tokens, and not a distribution. The model's logits behind each are
 // drawn from as ever, and the draw decides: where it is the token that was guessed, the next row is
-// worth something, and otherwise it is not looked at. That is rejection sampling by a distribution
-// that is all at one token, and more: whatever is guessed, a text has the tokens that it has
-// without guesses, drawn by the same random numbers.
+// worth something, and otherwise it is not looked at. So whatever is guessed, a text has the tokens
+// that it has without guesses, drawn by the same random numbers.
 //
 // Guesses come from what the text itself said after the same tokens before (prompt look-up), or
-// from another model of the same tokens, smaller, by its likeliest tokens.
+// from another model of the same tokens, smaller. It draws from its own logits by the random
+// numbers that the text's tokens will be drawn by (a coupling of the two draws): the nearer the two
+// distributions are, the more often both draws are one token, at any temperature.
 #pragma once
 
 #include "generation/LanguageModel.h"
+#include "generation/Sampling.h"
 
 namespace tensmith::generation {
 
@@ -20,8 +22,9 @@ namespace tensmith::generation {
 class Drafter {
 public:
   virtual ~Drafter() = default;
-  /// Up to `most` tokens that may follow; none is an answer.
-  virtual std::vector<Token> guess(std::span<const Token> tokens, int64_t most) = 0;
+  /// Up to `most` tokens that may follow; none is an answer. `sampler`: a copy of the text's own.
+  virtual std::vector<Token> guess(std::span<const Token> tokens, int64_t most,
+                                   Sampler sampler) = 0;
 };
 
 struct DraftSettings {

@@ -81,10 +81,11 @@ GraphOf::Value GraphOf::scalar(double value) {
   return result;
 }
 
-GraphOf::Value GraphOf::columns(Value x, int64_t start, int64_t step, const Dims &dims) {
+GraphOf::Value GraphOf::columns(Value x, int64_t start, int64_t step, const Dims &dims,
+                                ts_type type) {
   std::vector<int64_t> starts(dims.size(), 0), steps(dims.size(), 1);
   starts.back() = start, steps.back() = step;
-  return op("slice", {x}, {{"starts", starts}, {"steps", steps}}, &dims);
+  return op("slice", {x}, {{"starts", starts}, {"steps", steps}}, &dims, type);
 }
 
 std::string GraphOf::text() {

@@ -38,12 +38,15 @@ public:
            ts_type type = TS_F32);
   Value scalar(double value);
 
-  Value reshape(Value x, const Dims &dims) { return op("reshape", {x}, {}, &dims); }
+  /// `type`: that of x.
+  Value reshape(Value x, const Dims &dims, ts_type type = TS_F32) {
+    return op("reshape", {x}, {}, &dims, type);
+  }
   Value transpose(Value x, std::vector<int64_t> order) {
     return op("transpose", {x}, {{"permutation", std::move(order)}});
   }
   /// From `start` along the last dimension, every `step`-th; `dims` of the result.
-  Value columns(Value x, int64_t start, int64_t step, const Dims &dims);
+  Value columns(Value x, int64_t start, int64_t step, const Dims &dims, ts_type type = TS_F32);
 
   /// In the dialect's text, by which a compilation is known.
   std::string text();

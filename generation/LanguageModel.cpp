@@ -4,6 +4,7 @@
 #include "client/Compiler.h"
 #include "client/ModuleCache.h"
 #include "files/Failure.h"
+#include "generation/Rotations.h"
 
 #include <algorithm>
 #include <chrono>
@@ -76,6 +77,7 @@ LanguageModel::LanguageModel(ModelFiles files, const ModelSettings &settings)
   if (context_ < 1 || context_ > architecture_.context)
     fail(path, fmt::format("takes contexts of 1 to {} tokens, not of {}", architecture_.context,
                            context_));
+  chooseRotations(architecture_, context_);
 }
 
 const LanguageModel::Part &LanguageModel::part(DecoderForm form, int64_t positions) const {
@@ -115,7 +117,6 @@ Context::Context(std::shared_ptr<const LanguageModel> model)
     : model_(std::move(model)), step_(model_->part(DecoderForm::Step)),
       several_(model_->part(DecoderForm::Several)) {
   caches_.resize(size_t(2 * model_->architecture().layers));
-  news_.resize(caches_.size());
   logits_.resize(size_t(model_->architecture().vocabulary));
 }
 
@@ -164,23 +165,21 @@ void Context::compute(std::span<const Token> tokens) {
     inputs.push_back(cosines), inputs.push_back(sines);
   }
   std::vector<Tensor> outputs;
-  if (isStep)
+  if (isStep) {
+    // What there is lies in one page, and the run's own row is the first.
+    Tensor table(TS_I64, {1, 1}), length(TS_I64, {1}), first(TS_I64, {1});
+    *table.as<int64_t>() = 0, *length.as<int64_t>() = past, *first.as<int64_t>() = 0;
+    for (const Tensor &each : {table, length, first})
+      inputs.push_back(each);
     outputs.push_back(Tensor::borrow(logits_.data(), {1, a.vocabulary}));
+  }
   const CacheFormat &format = model_->cacheFormat();
-  for (size_t of = 0; of < caches_.size(); ++of) {
-    std::byte *end = caches_[of].data() + past * format.bytesOfToken();
-    inputs.push_back(format.view(caches_[of].data(), {past}));
-    if (format.isPacked())
-      news_[of].addTo(outputs, format, count);
-    else
-      outputs.push_back(format.view(end, {count}));
+  for (std::vector<std::byte> &cache : caches_) {
+    inputs.push_back(format.view(cache.data(), {past}));
+    outputs.push_back(format.view(cache.data() + past * format.bytesOfToken(), {count}));
   }
   inputs.insert(inputs.end(), part.weights.begin(), part.weights.end());
   part.session->run(inputs, outputs);
-  for (size_t of = 0; format.isPacked() && of < caches_.size(); ++of)
-    format.store(count, news_[of].values.data(),
-                 format.isScaled() ? news_[of].scales.data() : nullptr,
-                 caches_[of].data() + past * format.bytesOfToken());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 

@@ -94,7 +94,6 @@ private:
   const LanguageModel::Part &step_, &several_;
   std::vector<Token> tokens_;
   std::vector<std::vector<std::byte>> caches_; // keys and values by turns, of each layer
-  std::vector<CacheNews> news_;                // of a run, where they are packed
   std::vector<float> logits_;
 };
 

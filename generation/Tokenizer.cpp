@@ -181,8 +181,9 @@ Tokenizer Tokenizer::of(const GgufFile &file) {
   return t;
 }
 
-Tokenizer Tokenizer::of(std::shared_ptr<const TokenPipeline> pipeline, TokenRoles roles) {
+Tokenizer Tokenizer::of(std::shared_ptr<TokenPipeline> pipeline, TokenRoles roles) {
   Tokenizer t;
+  pipeline->makeControl(roles.ends);
   t.texts_ = pipeline->texts();
   for (size_t i = 0; i < t.texts_.size(); ++i) {
     t.kinds_.push_back(pipeline->isControl(Token(i)) ? Control : Normal);
@@ -205,7 +206,19 @@ void Tokenizer::takeRoles(TokenRoles roles) {
     if (auto found = tokens_.find(end);
         found != tokens_.end() && kinds_[size_t(found->second)] == Control)
       ends_.push_back(found->second);
+  // Whatever the file says: else a text from outside could end a turn.
+  for (Token end : ends_)
+    if (size_t(end) < kinds_.size())
+      kinds_[size_t(end)] = Control;
   addControl();
+}
+
+/// The token that a piece of a text is. None is a control token, be it that its name is put
+/// together of smaller pieces.
+std::optional<Token> Tokenizer::tokenOfText(const std::string &piece) const {
+  auto found = tokens_.find(piece);
+  bool isText = found != tokens_.end() && kinds_[size_t(found->second)] != Control;
+  return isText ? std::optional(found->second) : std::nullopt;
 }
 
 void Tokenizer::addControl() {
@@ -312,8 +325,8 @@ void Tokenizer::encodeByRank(std::string_view word, std::vector<Token> &to) cons
   std::string letters;
   for (char byte : word)
     letters += letterOf(uint8_t(byte));
-  if (auto whole = tokens_.find(letters); whole != tokens_.end() && ranks_.empty()) {
-    to.push_back(whole->second);
+  if (auto whole = tokenOfText(letters); whole && ranks_.empty()) {
+    to.push_back(*whole);
     return;
   }
   Merging merged(
@@ -322,25 +335,22 @@ void Tokenizer::encodeByRank(std::string_view word, std::vector<Token> &to) cons
         return found == ranks_.end() ? std::nullopt : std::optional<double>(-found->second);
       });
   merged.each([&](std::string_view piece) {
-    auto found = tokens_.find(std::string(piece));
-    if (found != tokens_.end())
-      to.push_back(found->second);
+    if (auto found = tokenOfText(std::string(piece)))
+      to.push_back(*found);
     else if (unknown_ >= 0)
       to.push_back(unknown_);
   });
 }
 
 void Tokenizer::encodeByScore(std::string_view text, std::vector<Token> &to) const {
-  Merging merged(
-      characters(text), [&](std::string_view a, std::string_view b) -> std::optional<double> {
-        auto found = tokens_.find(std::string(a) + std::string(b));
-        return found == tokens_.end() ? std::nullopt
-                                      : std::optional<double>(scores_[size_t(found->second)]);
-      });
+  Merging merged(characters(text),
+                 [&](std::string_view a, std::string_view b) -> std::optional<double> {
+                   auto found = tokenOfText(std::string(a) + std::string(b));
+                   return found ? std::optional<double>(scores_[size_t(*found)]) : std::nullopt;
+                 });
   merged.each([&](std::string_view piece) {
-    auto found = tokens_.find(std::string(piece));
-    if (found != tokens_.end())
-      to.push_back(found->second);
+    if (auto found = tokenOfText(std::string(piece)))
+      to.push_back(*found);
     else
       addBytes(piece, to);
   });

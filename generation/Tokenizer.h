@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -54,7 +55,7 @@ class Tokenizer {
 public:
   /// Throws Failure where the file has no tokenizer, or one that is not known.
   static Tokenizer of(const GgufFile &file);
-  static Tokenizer of(std::shared_ptr<const TokenPipeline> pipeline, TokenRoles roles);
+  static Tokenizer of(std::shared_ptr<TokenPipeline> pipeline, TokenRoles roles);
   /// Of so many tokens: those that are missing are none of any text.
   void fill(size_t size);
 
@@ -88,6 +89,7 @@ private:
   void readRanks(const GgufFile &file);
   void takeRoles(TokenRoles roles);
   void addControl();
+  std::optional<Token> tokenOfText(const std::string &piece) const;
   Token specialAt(std::string_view text, bool users, bool control) const;
   bool mayBeControl(std::string_view rest) const;
   void encodeText(std::string_view text, bool isFirst, std::vector<Token> &to) const;

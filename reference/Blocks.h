@@ -7,5 +7,6 @@ namespace tensmith::reference {
 
 Result<std::vector<HostTensor>> evaluateBlockValues(const Invocation &invocation);
 Result<std::vector<HostTensor>> evaluateBlockProduct(const Invocation &invocation);
+Result<std::vector<HostTensor>> evaluateCachedAttention(const Invocation &invocation);
 
 } // namespace tensmith::reference

@@ -235,13 +235,11 @@ Outcome evaluateFakeQuantize(const Invocation &invocation) {
   return workspace.finish(std::move(y));
 }
 
-constexpr Entry kEntries[] = {{"quantize", evaluateQuantize},
-                              {"dequantize", evaluateDequantize},
-                              {"fake_quantize", evaluateFakeQuantize},
-                              {"block_values", evaluateBlockValues},
-                              {"block_product", evaluateBlockProduct},
-                              {"bit_pack", evaluateBitPack},
-                              {"bit_conv", evaluateBitConv}};
+constexpr Entry kEntries[] = {
+    {"quantize", evaluateQuantize},          {"dequantize", evaluateDequantize},
+    {"fake_quantize", evaluateFakeQuantize}, {"block_values", evaluateBlockValues},
+    {"block_product", evaluateBlockProduct}, {"cached_attention", evaluateCachedAttention},
+    {"bit_pack", evaluateBitPack},           {"bit_conv", evaluateBitConv}};
 
 } // namespace
 

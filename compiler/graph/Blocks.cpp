@@ -31,6 +31,50 @@ FailureOr<int64_t> numbersOfRow(Inference &infer, unsigned operand, StringRef na
   return *bytes / format->bytes * format->elements;
 }
 
+/// The numbers of a head of keys or values.
+FailureOr<AffineExpr> numbersOfHead(Inference &infer, unsigned cache, StringRef format) {
+  if (infer.element(cache).isUnsignedInteger(8)) {
+    auto numbers = numbersOfRow(infer, cache, format);
+    return failed(numbers) ? FailureOr<AffineExpr>(failure()) : infer.constant(*numbers);
+  }
+  if (!format.empty() || !(infer.element(cache).isF32() || infer.element(cache).isF16()))
+    return infer.error() << "(B5) keeps keys and values of " << infer.element(cache)
+                         << "; f32, f16, and ui8 with a format are possible";
+  return infer.dims(cache).back();
+}
+
+/// Operands of cached attention.
+enum : unsigned { Queries, Keys, Values, PageTable, Lengths, Firsts, NewKeys, NewValues };
+
+LogicalResult requireSizes(Inference &infer) {
+  struct Pair {
+    unsigned a, b;
+    size_t dimOfA, dimOfB;
+    const char *what;
+  };
+  for (auto [a, b, dimOfA, dimOfB, what] :
+       {Pair{Values, Keys, 0, 0, "the pages of keys and of values"},
+        Pair{Values, Keys, 1, 1, "the positions of pages of keys and of values"},
+        Pair{Values, Keys, 2, 2, "the heads of keys and of values"},
+        Pair{NewKeys, Keys, 1, 2, "the heads of keys and of new ones"},
+        Pair{NewKeys, Keys, 2, 3, "the heads' sizes of keys and of new ones"},
+        Pair{NewValues, Values, 1, 2, "the heads of values and of new ones"},
+        Pair{NewValues, Values, 2, 3, "the heads' sizes of values and of new ones"},
+        Pair{PageTable, Queries, 0, 0, "the lists of pages and the queries"},
+        Pair{Lengths, Queries, 0, 0, "the lengths and the queries"},
+        Pair{Firsts, Queries, 0, 0, "the first rows and the queries"},
+        Pair{NewKeys, Queries, 0, 0, "the new keys and the queries"},
+        Pair{NewValues, Queries, 0, 0, "the new values and the queries"}})
+    if (failed(infer.requireEqual(infer.dims(a)[dimOfA], infer.dims(b)[dimOfB],
+                                  a < PageTable || a > Firsts ? "(B5)" : "(B6)", what)))
+      return failure();
+  AffineExpr heads = infer.dims(Queries)[1], keyHeads = infer.dims(Keys)[2];
+  if (failed(infer.requireAtMost(infer.constant(1), keyHeads, "(B7) there are no heads of keys")))
+    return failure();
+  return infer.requireEqual(heads, heads.floorDiv(keyHeads) * keyHeads, "(B7)",
+                            "the heads of q and a multiple of those of keys");
+}
+
 } // namespace
 
 LogicalResult BlockValuesOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -70,6 +114,36 @@ LogicalResult BlockProductOp::inferResults(ShapeContext &shapes, SmallVectorImpl
   return infer.give(f32, dims);
 }
 
+LogicalResult CachedAttentionOp::inferResults(ShapeContext &shapes,
+                                              SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  Type f32 = Float32Type::get(getContext());
+  if (!infer.element(Queries).isF32())
+    return infer.error() << "(B3) has a q that is not f32";
+  for (unsigned operand : {PageTable, Lengths, Firsts})
+    if (!infer.element(operand).isSignlessInteger(64))
+      return infer.error() << "(B6) has pages, lengths or first rows that are not i64";
+  for (unsigned operand : {Values, NewKeys, NewValues})
+    if (infer.element(operand) != infer.element(Keys))
+      return infer.error() << "(B5) has keys of " << infer.element(Keys) << " beside "
+                           << infer.element(operand);
+  if ((getQBits() != 0 && getQBits() != 8) || int64_t(getWindow()) < 0)
+    return infer.error() << "(B8) has a q of " << getQBits() << " bits and a window of "
+                         << int64_t(getWindow())
+                         << "; 0 and 8 bits are possible, and windows from 0 on";
+  if (failed(infer.requireRanks(Queries, {3, 4, 4, 2, 1, 1, 3, 3})))
+    return failure();
+  if (infer.unranked())
+    return infer.giveUnranked(f32);
+  auto size = numbersOfHead(infer, Keys, getFormat());
+  auto valueSize = numbersOfHead(infer, Values, getFormat());
+  if (failed(size) || failed(valueSize) || failed(requireSizes(infer)) ||
+      failed(infer.requireEqual(infer.dims(Queries)[2], *size, "(B5)",
+                                "the heads' sizes of queries and of keys")))
+    return failure();
+  return infer.give(f32, {infer.dims(Queries)[0], infer.dims(Queries)[1], *valueSize});
+}
+
 const BlockFormat *formatOf(BlockProductOp op) { return findBlockFormat(op.getFormat()); }
 
 int64_t columnsOf(BlockProductOp op) {
@@ -78,6 +152,21 @@ int64_t columnsOf(BlockProductOp op) {
   if (!format || !blocks || blocks.getRank() != 2 || blocks.isDynamicDim(1))
     return 0;
   return blocks.getDimSize(1) / format->bytes * format->elements;
+}
+
+bool hasBlocks(CachedAttentionOp op) {
+  return getElementTypeOrSelf(op.getKeys().getType()).isUnsignedInteger(8);
+}
+
+int64_t headSizeOf(CachedAttentionOp op, Value cache) {
+  auto type = dyn_cast<RankedTensorType>(cache.getType());
+  if (!type || type.getRank() == 0 || type.isDynamicDim(unsigned(type.getRank()) - 1))
+    return 0;
+  int64_t row = type.getShape().back();
+  if (!hasBlocks(op))
+    return row;
+  const BlockFormat *format = findBlockFormat(op.getFormat());
+  return format && row % format->bytes == 0 ? row / format->bytes * format->elements : 0;
 }
 
 } // namespace tensmith::graph

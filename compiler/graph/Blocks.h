@@ -14,4 +14,9 @@ namespace tensmith::graph {
 const BlockFormat *formatOf(BlockProductOp op);
 int64_t columnsOf(BlockProductOp op);
 
+/// Whether a cache of keys or values has blocks of a format, and not floats.
+bool hasBlocks(CachedAttentionOp op);
+/// The numbers of a head of such a cache; 0 where that isn't known.
+int64_t headSizeOf(CachedAttentionOp op, mlir::Value cache);
+
 } // namespace tensmith::graph

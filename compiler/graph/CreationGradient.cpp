@@ -154,6 +154,7 @@ std::span<const NamedGradientRule> otherGradients() {
       {"quantize", kNoGradient},
       {"fake_quantize", {straightThrough, nullptr, nullptr, Linear::No, 1}},
       {"block_values", kOfIntegers},
+      {"cached_attention", kNoGradient},
       {"bit_pack", kOfIntegers},
       {"bit_conv", kOfIntegers},
       {"string_concat", kOfIntegers},

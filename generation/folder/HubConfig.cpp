@@ -189,17 +189,60 @@ private:
     std::string kind = kindOf(scaling);
     if (kind == "default")
       return;
+    if (kind == "longrope" || kind == "su")
+      return readLongRope(scaling, rotated);
     double factor = scaling.real("factor", 0);
-    if (kind != "linear" && kind != "llama3")
-      scaling.wrong("scales rotations by '" + kind + "'; linear and llama3 are read");
+    if (kind != "linear" && kind != "llama3" && kind != "yarn")
+      scaling.wrong("scales rotations by '" + kind +
+                    "'; linear, llama3, yarn and longrope are read");
     if (!(factor >= 1 && std::isfinite(factor)))
       scaling.wrong("has no factor of at least 1");
-    if (kind == "linear") {
-      put("rope.scaling.type", std::string("linear"));
-      put("rope.scaling.factor", factor);
-      return;
+    if (kind == "llama3")
+      return readBands(scaling, base, rotated, factor);
+    put("rope.scaling.type", kind);
+    put("rope.scaling.factor", factor);
+    if (kind == "yarn")
+      readYarn(scaling, factor);
+  }
+
+  int64_t originalContext(const JsonPart &scaling) const {
+    const char *name = "original_max_position_embeddings";
+    return scaling.integer(name, config_.integer(name, config_.integer("max_position_embeddings")));
+  }
+
+  /// GGUF's factor of attention multiplies yarn's own.
+  void readYarn(const JsonPart &scaling, double factor) {
+    if (!scaling.flag("truncate", true))
+      scaling.wrong("has yarn without 'truncate', which is not read");
+    put("rope.scaling.original_context_length", originalContext(scaling));
+    put("rope.scaling.yarn_beta_fast", scaling.real("beta_fast", 32));
+    put("rope.scaling.yarn_beta_slow", scaling.real("beta_slow", 1));
+    auto magnitude = [&](double scale) { return 1 + 0.1 * scale * std::log(factor); };
+    double scale = scaling.real("mscale", 0), ofAll = scaling.real("mscale_all_dim", 0);
+    double whole = scale != 0 && ofAll != 0 ? magnitude(scale) / magnitude(ofAll) : magnitude(1);
+    whole = scaling.real("attention_factor", whole);
+    put("rope.scaling.attn_factor", whole / magnitude(1));
+  }
+
+  void readLongRope(const JsonPart &scaling, int64_t rotated) {
+    int64_t original = originalContext(scaling),
+            longest = config_.integer("max_position_embeddings");
+    if (original < 2 || longest < 1)
+      scaling.wrong("has no original context of 2 tokens or more");
+    for (auto [name, tensor] : {std::pair("short_factor", "rope_factors_short.weight"),
+                                std::pair("long_factor", "rope_factors_long.weight")}) {
+      std::vector<float> &factors = result_.frequencyFactors[tensor];
+      for (const JsonPart &factor : scaling.list(name))
+        factors.push_back(float(factor.asReal()));
+      if (int64_t(factors.size()) != rotated / 2)
+        scaling.wrong(
+            fmt::format("has {} numbers of '{}' for {} pairs", factors.size(), name, rotated / 2));
     }
-    readBands(scaling, base, rotated, factor);
+    double factor = scaling.real("factor", double(longest) / double(original));
+    double whole = factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(double(original))) : 1;
+    put("rope.scaling.type", std::string("longrope"));
+    put("rope.scaling.original_context_length", original);
+    put("rope.scaling.attn_factor", scaling.real("attention_factor", whole));
   }
 
   /// Llama 3.1's: long waves are stretched by the factor, short ones are not, those between partly.
@@ -208,10 +251,11 @@ private:
     double length = scaling.real("original_max_position_embeddings");
     if (!(low > 0 && high > low && length > 0))
       scaling.wrong("has frequency factors that are not in order, or no original length");
+    std::vector<float> &factors = result_.frequencyFactors["rope_freqs.weight"];
     for (int64_t pair = 0; pair < rotated / 2; ++pair) {
       double wave = 2 * std::numbers::pi * std::pow(base, 2.0 * double(pair) / double(rotated));
       double share = std::clamp((length / wave - low) / (high - low), 0.0, 1.0);
-      result_.frequencyFactors.push_back(float(1 / ((1 - share) / factor + share)));
+      factors.push_back(float(1 / ((1 - share) / factor + share)));
     }
   }
 

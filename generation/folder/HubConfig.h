@@ -17,8 +17,8 @@ struct HubBiases {
 struct HubConfig {
   std::string family; // "model_type"
   std::map<std::string, GgufValue> metadata;
-  /// What layers of the rotation are divided by, f32; empty: nothing.
-  std::vector<float> frequencyFactors;
+  /// What frequencies of the rotation are divided by, f32, by the names of a GGUF file's tensors.
+  std::map<std::string, std::vector<float>> frequencyFactors;
   bool addsOneToNorms = false; // they are kept less 1
   bool normsBothSides = false; // of a block, which decides what "post_attention_layernorm" is
   bool normsHeads = false;

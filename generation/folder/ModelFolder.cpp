@@ -157,12 +157,10 @@ std::vector<GgufTensor> tensorsOf(const fs::path &folder, const HubConfig &confi
     }
   }
   wanted.checkAll((files.size() == 1 ? files[0] : folder / kIndex).string());
-  if (!config.frequencyFactors.empty()) {
-    const auto &factors = config.frequencyFactors;
+  for (const auto &[name, factors] : config.frequencyFactors) {
     std::span<std::byte> bytes = memory.make(factors.size() * sizeof(float));
     std::memcpy(bytes.data(), factors.data(), bytes.size());
-    tensors.push_back(
-        {"rope_freqs.weight", {int64_t(factors.size())}, findBlockFormat("f32"), bytes});
+    tensors.push_back({name, {int64_t(factors.size())}, findBlockFormat("f32"), bytes});
   }
   return tensors;
 }
@@ -236,9 +234,9 @@ void require(const fs::path &folder, const char *file) {
     fail(folder.string(), fmt::format("has no {}, which a model's folder needs", file));
 }
 
-std::shared_ptr<const TokenPipeline> pipelineOf(const fs::path &file) {
+std::shared_ptr<TokenPipeline> pipelineOf(const fs::path &file) {
   JsonFile steps = {file.string(), JsonPart::parse(file.string())};
-  return std::make_shared<const TokenPipeline>(steps.part());
+  return std::make_shared<TokenPipeline>(steps.part());
 }
 
 Tokenizer tokenizerOfFolder(const fs::path &folder, const JsonFile &config) {

@@ -71,6 +71,11 @@ AddedTokens::AddedTokens(const std::vector<JsonPart> &parts, const Normalizer &n
   raw_.sort(), normalised_.sort();
 }
 
+void AddedTokens::makeControl(Token number) {
+  for (AddedToken &token : all_)
+    token.isControl |= token.number == number;
+}
+
 bool AddedTokens::isApart(std::string_view text, size_t begin, size_t end) const {
   bool joinsLeft = begin && isWordCharacter(characterBefore(text, begin));
   bool joinsRight = end < text.size() && isWordCharacter(readCharacter(text.substr(end)).code);

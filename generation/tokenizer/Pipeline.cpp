@@ -65,6 +65,15 @@ void TokenPipeline::noteBeginnings() {
   }
 }
 
+void TokenPipeline::makeControl(std::span<const Token> tokens) {
+  for (Token token : tokens)
+    if (token >= 0 && size_t(token) < isControl_.size()) {
+      isControl_[size_t(token)] = true;
+      added_.makeControl(token);
+    }
+  noteBeginnings();
+}
+
 bool TokenPipeline::mayBecomeControl(std::string_view character) const {
   bool may = false;
   if (beginnings_.empty())

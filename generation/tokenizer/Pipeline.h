@@ -13,6 +13,8 @@
 #include "generation/tokenizer/PreTokenizers.h"
 #include "generation/tokenizer/TokenModel.h"
 
+#include <span>
+
 namespace tensmith::generation {
 
 /// Used by any number of threads at a time.
@@ -37,6 +39,9 @@ public:
   const std::vector<std::string> &texts() const { return texts_; }
   const std::vector<AddedToken> &added() const { return added_.all(); }
   bool isControl(Token token) const { return isControl_[size_t(token)]; }
+  /// Tokens that end texts are no text, also where the file says otherwise: else a text from
+  /// outside could end a turn.
+  void makeControl(std::span<const Token> tokens);
 
 private:
   void readTemplate(const JsonPart &part);

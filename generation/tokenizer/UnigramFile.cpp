@@ -49,7 +49,7 @@ Json spacesOf(const GgufFile &file) {
 
 } // namespace
 
-std::shared_ptr<const TokenPipeline> unigramPipeline(const GgufFile &file) {
+std::shared_ptr<TokenPipeline> unigramPipeline(const GgufFile &file) {
   const auto &texts = file.texts("tokenizer.ggml.tokens");
   const auto &scores = file.reals("tokenizer.ggml.scores");
   const auto &kinds = file.integers("tokenizer.ggml.token_type");
@@ -79,7 +79,7 @@ std::shared_ptr<const TokenPipeline> unigramPipeline(const GgufFile &file) {
       {"pre_tokenizer", spaces},
       {"decoder",
        {{"type", "Sequence"}, {"decoders", Json::array({{{"type", "ByteFallback"}}, spaces})}}}};
-  return std::make_shared<const TokenPipeline>(JsonPart(whole, file.name()));
+  return std::make_shared<TokenPipeline>(JsonPart(whole, file.name()));
 }
 
 } // namespace tensmith::generation

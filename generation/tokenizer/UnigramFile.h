@@ -7,6 +7,6 @@
 namespace tensmith::generation {
 
 /// Throws Failure where lists of the file disagree.
-std::shared_ptr<const TokenPipeline> unigramPipeline(const GgufFile &file);
+std::shared_ptr<TokenPipeline> unigramPipeline(const GgufFile &file);
 
 } // namespace tensmith::generation

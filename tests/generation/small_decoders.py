@@ -101,6 +101,8 @@ class Decoder:
     logit_cap: float = 0.0
     base: float = 10000.0
     factors: bool = False
+    yarn: tuple = ()  # a factor and the original context
+    long_rope: tuple = ()  # the original context, and the factor of attention
     context: int = 256
     more: dict = dataclasses.field(default_factory=dict)  # metadata beside or instead of others
     store: object = as_f32
@@ -130,6 +132,8 @@ class Decoder:
             w["output.weight"] = draw(self.vocabulary, self.width)
         if self.factors:
             w["rope_freqs.weight"] = 1 + random.random(self.rotated // 2).astype(numpy.float32)
+        for kind in ("short", "long") if self.long_rope else ():
+            w[f"rope_factors_{kind}.weight"] = 1 + 3 * random.random(self.rotated // 2).astype(numpy.float32)
         for layer in range(self.layers):
             sizes = {"attn_q": own, "attn_k": keys, "attn_v": keys}
             if self.packed:
@@ -160,6 +164,10 @@ class Decoder:
             data[f"{f}.attention.sliding_window"] = self.window
         if self.score_cap:
             data[f"{f}.attn_logit_softcapping"] = self.score_cap
+        if self.yarn:
+            data.update({f"{f}.rope.scaling.type": "yarn", f"{f}.rope.scaling.factor": self.yarn[0], f"{f}.rope.scaling.original_context_length": self.yarn[1]})
+        if self.long_rope:
+            data.update({f"{f}.rope.scaling.original_context_length": self.long_rope[0], f"{f}.rope.scaling.attn_factor": self.long_rope[1]})
         if self.logit_cap:
             data[f"{f}.final_logit_softcapping"] = self.logit_cap
         return {**data, **tokenizer(), **self.more}
@@ -180,11 +188,25 @@ class Decoder:
         period = {"gemma2": 2, "gemma3": 6}.get(self.family, 1)
         return self.window > 0 and (period == 1 or (layer + 1) % period != 0)
 
-    def rotate(self, x, layer, factors):
+    def divisors(self, w, is_long):
+        """Of the frequencies of pairs, and what cosines and sines are multiplied by."""
+        if self.long_rope:
+            return w[f"rope_factors_{'long' if is_long else 'short'}.weight"], self.long_rope[1]
+        if not self.yarn:
+            return w.get("rope_freqs.weight", numpy.ones(self.rotated // 2)), 1.0
+        factor, original = self.yarn
+        waves = original / (2 * numpy.pi * self.base ** (2 * numpy.arange(self.rotated) / self.rotated))  # of a whole number of pairs
+        pair = numpy.arange(self.rotated)
+        low = max(pair[waves >= 32].max(initial=0), 0)  # the last that turns as often as that, and the first that doesn't turn once
+        high = min(pair[waves <= 1].min(initial=self.rotated - 1), self.rotated - 1)
+        kept = 1 - numpy.clip((pair - low) / max(high - low, 1e-3), 0, 1)
+        return (1 / (kept + (1 - kept) / factor))[: self.rotated // 2], 1 + 0.1 * numpy.log(factor)
+
+    def rotate(self, x, layer, factors, magnitude=1.0):
         base = 10000.0 if self.family == "gemma3" and self.has_window(layer) else self.base
         pairs = self.rotated // 2
         angle = numpy.arange(len(x))[:, None] * base ** (-2.0 * numpy.arange(pairs) / self.rotated) / factors
-        cos, sin = numpy.cos(angle)[:, None], numpy.sin(angle)[:, None]
+        cos, sin = magnitude * numpy.cos(angle)[:, None], magnitude * numpy.sin(angle)[:, None]
         y = x.copy()
         neighbours = self.family in ("llama", "mistral")
         first = slice(0, self.rotated, 2) if neighbours else slice(0, pairs)
@@ -193,10 +215,10 @@ class Decoder:
         y[..., second] = x[..., second] * cos + x[..., first] * sin
         return y
 
-    def logits(self, stored, tokens, kept=lambda x: x):
-        """Of every position, [tokens, vocabulary]. `kept`: what the cache has of keys and values."""
+    def logits(self, stored, tokens, kept=lambda x: x, is_long=False):
+        """Of every position, [tokens, vocabulary]. `kept`: what the cache has of keys and values. `is_long`: beyond the original context."""
         w = {name: array.astype(numpy.float64) for name, array in stored.items()}
-        factors = w.get("rope_freqs.weight", numpy.ones(self.rotated // 2))
+        turn = self.divisors(w, is_long)
 
         def norm(x, name):
             return x / numpy.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w[name] if name in w else x
@@ -214,8 +236,8 @@ class Decoder:
             else:
                 q, k, v = (linear(h, at + "attn_" + name) for name in "qkv")
             q, k, v = (y.reshape(len(x), -1, self.head_size) for y in (q, k, v))
-            q = self.rotate(norm(q, at + "attn_q_norm.weight"), layer, factors)
-            k = self.rotate(norm(k, at + "attn_k_norm.weight"), layer, factors)
+            q = self.rotate(norm(q, at + "attn_q_norm.weight"), layer, *turn)
+            k = self.rotate(norm(k, at + "attn_k_norm.weight"), layer, *turn)
             k, v = kept(k), kept(v)
             k, v = (numpy.repeat(y, self.heads // self.key_heads, 1) for y in (k, v))
             scores = numpy.einsum("qhd,khd->hqk", q, k) / numpy.sqrt(self.head_size)
@@ -272,6 +294,7 @@ FAMILIES = {
     "gemma": Decoder(family="gemma", tied=True, key_heads=1),
     "gemma2": Decoder(family="gemma2", tied=True, post_norms=True, score_cap=50.0, logit_cap=30.0, window=6),
     "gemma3": Decoder(family="gemma3", tied=True, post_norms=True, head_norms=True, window=4, layers=7, base=1000000.0),
+    "qwen2, yarn": Decoder(family="qwen2", biases=True, base=100.0, head_size=32, rotated=32, yarn=(4.0, 512)),
     "llama, q8_0": Decoder(store=as_q8_0),
     "qwen2, q4_0": Decoder(family="qwen2", biases=True, store=as_q4_0),
     "llama, f16": Decoder(store=as_f16),

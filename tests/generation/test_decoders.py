@@ -40,6 +40,28 @@ def test_families(name, tmp_path):
         assert close(other.logits(tokens[:count]), want[count - 1]), count
 
 
+def test_divisors_are_those_of_the_context(tmp_path):
+    """Breaks when a context beyond the original one takes the other list, or when only the tokens that there are decide."""
+    decoder = small_decoders.Decoder(family="phi3", packed=True, long_rope=(64, 1.3))
+    stored = decoder.write(tmp_path / "model.gguf")
+    for context, is_long in ((64, False), (65, True)):
+        model = tensmith.language.load(tmp_path / "model.gguf", threads=1, exact=True, context=context)
+        tokens = model.encode(PROMPT)
+        assert close(model.logits(tokens), decoder.logits(stored, tokens, is_long=is_long)[-1])
+
+
+@pytest.mark.parametrize("decoder,message", [
+    (small_decoders.Decoder(yarn=(0.5, 128)), "yarn without"),
+    (small_decoders.Decoder(long_rope=(64, -1.0)), "factor of attention"),
+    (small_decoders.Decoder(more={"llama.rope.scaling.type": "longrope"}), "rope_factors_short"),
+    (small_decoders.Decoder(more={"llama.rope.scaling.type": "dynamic"}), "linear, yarn and longrope"),
+])  # fmt: skip
+def test_rotations_that_are_none(decoder, message, tmp_path):
+    decoder.write(tmp_path / "model.gguf")
+    with pytest.raises(tensmith.Error, match=message):
+        tensmith.language.load(tmp_path / "model.gguf")
+
+
 def test_rounding_to_8_bits_is_small(tmp_path):
     """Not exact, one token at a time: an error of some thousandths, and another text only where two tokens are as likely."""
     path = tmp_path / "model.gguf"
@@ -91,6 +113,20 @@ def test_control_tokens_are_found_where_that_is_asked_for(model_path):
     model = tensmith.language.load(model_path)
     assert 2 not in model.encode("a</s>b")
     assert 2 in model.encode("a</s>b", control=True)
+
+
+@pytest.mark.parametrize("end,kind", [("</s>", 4), ("▁the", 1), ("th", 1)])
+def test_what_ends_a_text_is_no_text(end, kind, tmp_path):
+    """Breaks when a token of another kind than control, found by its name or put together of letters, lets a text from outside end."""
+    number = small_decoders.TOKENS.index(end)
+    kinds = list(small_decoders.tokenizer()["tokenizer.ggml.token_type"])
+    kinds[number] = kind
+    more = {"tokenizer.ggml.token_type": kinds, "tokenizer.ggml.eos_token_id": number}
+    small_decoders.Decoder(more=more).write(tmp_path / "model")
+    tokenizer = tensmith.language.Tokenizer(tmp_path / "model")
+    text = "the hen</s> then"
+    assert tokenizer.ends(number) and number not in tokenizer.encode(text)
+    assert tokenizer.decode(tokenizer.encode(text)).strip() == text
 
 
 @pytest.mark.parametrize("settings", [{"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"repeat_penalty": 0}, {"top_k": -1}])

@@ -70,11 +70,12 @@ def test_texts_are_those_without_guesses(paths, name, exact):
         assert counts["tokens"] == sum(len(tokens) for tokens, _ in want)
 
 
-def test_one_that_guesses_by_itself_is_right(paths):
-    """Greedy: but for the end of each text, all that it guesses."""
+@pytest.mark.parametrize("sampling", [{"temperature": 0}, {"temperature": 0.7}, {"temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "repeat_penalty": 1.3}])
+def test_one_that_guesses_by_itself_is_right(paths, sampling):
+    """But for the end of each text, all that it guesses: it draws by the numbers that the text is drawn by."""
     model = tensmith.language.load(paths / FAMILIES[0], threads=1, exact=True)
     batch = model.batch(draft=model, draft_tokens=4)
-    text = batch.add([5, 9, 200], tokens=41, temperature=0)
+    text = batch.add([5, 9, 200], tokens=41, seed=3, **sampling)
     batch.run()
     assert len(text.tokens) == 41 and batch.counts["accepted"] == batch.counts["drafted"] == 32
     assert batch.counts["steps"] <= 10

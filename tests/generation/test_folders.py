@@ -18,6 +18,7 @@ import pytest
 tensmith = pytest.importorskip("tensmith")
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import hub_models  # noqa: E402
+import small_decoders  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
@@ -50,6 +51,35 @@ WINDOWS = ("use_sliding_window", "sliding_window", "max_window_layers")
 
 def with_windows(name, **windows):
     return {**{key: value for key, value in hub_models.CONFIGS[name].items() if key not in WINDOWS}, **windows}
+
+
+LONG = {"short_factor": [1 + i / 8 for i in range(8)], "long_factor": [1 + i / 3 for i in range(8)]}
+STRETCHED = [
+    ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}, {"yarn": (4.0, 512)}),
+    ({"type": "longrope", "original_max_position_embeddings": 64, **LONG}, {"long_rope": (64, (1 + numpy.log(4) / numpy.log(64)) ** 0.5)}),
+    ({"type": "su", "original_max_position_embeddings": 256, "attention_factor": 1.25, **LONG}, {"long_rope": (256, 1.25)}),
+]
+
+
+@pytest.mark.parametrize("scaling,of_decoder", STRETCHED)
+def test_stretched_rotations_are_the_decoders(scaling, of_decoder, tmp_path):
+    """Against the decoder in NumPy of the same weights."""
+    of = with_windows("qwen2", use_sliding_window=False, rope_theta=100.0, rope_scaling=scaling)
+    hub_models.write(tmp_path, of)
+    names = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+             "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
+             "post_attention_layernorm": "ffn_norm", "model.layers.": "blk.", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}  # fmt: skip
+    stored = {}
+    for name, array in hub_models.weights(of).items():
+        for theirs, own in names.items():
+            name = name.replace(theirs, own)
+        stored[name] = array
+    for kind in ("short", "long"):
+        stored[f"rope_factors_{kind}.weight"] = numpy.array(LONG[f"{kind}_factor"], numpy.float32)
+    decoder = small_decoders.Decoder(family="qwen2", base=100.0, **of_decoder)
+    model = tensmith.language.load(tmp_path, threads=1, exact=True)
+    want = decoder.logits(stored, hub_models.TOKENS, is_long=of_decoder.get("long_rope", (256,))[0] < 256)[PLACES]
+    assert numpy.abs(logits(model) - want).max() <= 3e-5 * numpy.abs(want).max()
 
 
 def test_windows_are_those_of_the_families_classes(tmp_path):
@@ -146,6 +176,19 @@ def test_the_command_and_chats(folder):
     assert model.decode(tokens) == "user hi<|im_end|>"
 
 
+def test_what_ends_a_text_is_no_text(tmp_path):
+    """Breaks when an added token that the file calls text lets a text from outside end."""
+    hub_models.write(tmp_path, hub_models.CONFIGS["llama"])
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    number = len(tokenizer["model"]["vocab"]) + 1
+    entry = {**tokenizer["added_tokens"][-1], "id": number, "content": "<end>", "special": False}
+    tokenizer["added_tokens"].append(entry)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    for ends in (False, True):
+        (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, number] if ends else [2]}))
+        assert (number in tensmith.language.Tokenizer(tmp_path).encode("the<end>")) != ends
+
+
 def test_ends_are_those_of_all_files(folder):
     tokenizer = tensmith.language.Tokenizer(folder)
     end = len(hub_models.tokenizer()["model"]["vocab"])
@@ -155,7 +198,9 @@ def test_ends_are_those_of_all_files(folder):
 WRONG = {
     "config.json": [
         ({"model_type": "mamba"}, "'mamba'"), ({"hidden_size": None}, "hidden_size"), ({"num_hidden_layers": 1 << 40}, "num_hidden_layers"),
-        ({"hidden_act": "relu"}, "relu"), ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, "yarn"), ({"num_attention_heads": 0}, "num_attention_heads"),
+        ({"hidden_act": "relu"}, "relu"), ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "dynamic"),
+        ({"rope_scaling": {"type": "yarn", "factor": 0.5}}, "factor"), ({"rope_scaling": {"type": "su", "short_factor": [1.0], "long_factor": [1.0]}}, "short_factor"),
+        ({"num_attention_heads": 0}, "num_attention_heads"),
         ({"head_dim": -2}, "head_dim"), ({"layer_types": ["full_attention"]}, "layer_types"), ({"quantization_config": {}}, "quantised"),
         ({"num_key_value_heads": 3}, "heads"), ({"vocab_size": 1, "hidden_size": 32}, "token_embd"), ({"num_hidden_layers": 3}, "no tensor"),
         ({"partial_rotary_factor": 0}, "partial_rotary_factor"),

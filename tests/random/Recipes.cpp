@@ -46,6 +46,7 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "all_reduce_mean",
                                      "block_values",
                                      "block_product",
+                                     "cached_attention",
                                      "bit_pack",
                                      "bit_conv",
                                      "unpack"};

@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -156,6 +158,21 @@ void BlockDots::add(ArrayRef<Value> rows, Value index, Value scratch, MutableArr
 
 Value BlockDots::total(const Sums &sums) {
   return create<arith::AddFOp>(sumOfLanes(sums.products), sumOfLanes(sums.offsets));
+}
+
+Value BlockDots::lanesOf(const Sums &sums) {
+  Value offsets = sums.offsets;
+  auto size = groups();
+  auto part = [&](int64_t first, int64_t count) -> Value {
+    return create<vector::ShuffleOp>(offsets, offsets,
+                                     llvm::to_vector(llvm::seq<int64_t>(first, first + count)));
+  };
+  for (; size > lanes(); size /= 2)
+    offsets = create<arith::AddFOp>(part(0, size / 2), part(size / 2, size / 2));
+  llvm::SmallVector<int64_t> places(size_t(lanes()), size); // of a zero
+  std::iota(places.begin(), places.begin() + size, 0);
+  return create<arith::AddFOp>(
+      sums.products, Value(create<vector::ShuffleOp>(offsets, reals(0, f32s(size)), places)));
 }
 
 /// Of each group of a strip: what bytes are multiplied by, and what is added to each number.

@@ -40,6 +40,8 @@ public:
   void add(llvm::ArrayRef<Value> rows, Value index, Value scratch,
            llvm::MutableArrayRef<Sums> sums);
   Value total(const Sums &sums);
+  /// A vector whose lanes add up to the total.
+  Value lanesOf(const Sums &sums);
 
 private:
   /// A vector of codes: for each byte the block of the strip and the element in it.

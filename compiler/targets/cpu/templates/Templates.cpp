@@ -6,6 +6,7 @@
 #include "compiler/targets/cpu/templates/AttentionGradient.h"
 #include "compiler/targets/cpu/templates/BitSerialKernel.h"
 #include "compiler/targets/cpu/templates/BlockProductKernel.h"
+#include "compiler/targets/cpu/templates/CachedAttentionKernel.h"
 #include "compiler/targets/cpu/templates/ChainKernel.h"
 #include "compiler/targets/cpu/templates/ConcatKernel.h"
 #include "compiler/targets/cpu/templates/ContractionKernel.h"
@@ -26,10 +27,26 @@ namespace tensmith::targets::cpu {
 
 Table<Template> &templates() {
   static Table<Template> all("template",
-                             {&kAttentionGradient, &kChain, &kContraction, &kBlockProduct,
-                              &kBitSerial, &kBitPlanes, &kDepthwise, &kRows, &kConcat, &kWinograd,
-                              &kRecurrence, &kTrees, &kScatter, &kFourier, &kPack, &kTransposition,
-                              &kPatches, &nest::kNests, &kLoops},
+                             {&kAttentionGradient,
+                              &kChain,
+                              &kContraction,
+                              &kBlockProduct,
+                              &kCachedAttention,
+                              &kBitSerial,
+                              &kBitPlanes,
+                              &kDepthwise,
+                              &kRows,
+                              &kConcat,
+                              &kWinograd,
+                              &kRecurrence,
+                              &kTrees,
+                              &kScatter,
+                              &kFourier,
+                              &kPack,
+                              &kTransposition,
+                              &kPatches,
+                              &nest::kNests,
+                              &kLoops},
                              kLoops.name);
   return all;
 }

@@ -1,0 +1,563 @@
+// Attention of single queries to keys and values as a cache keeps them: in pages, as floats or in
+// blocks of few bits, which are read from memory once and never expanded there.
+//
+// An item is a head of keys with all heads of q that it serves. Its keys pass a few positions at a
+// time: each is unpacked in registers and multiplied by all of these queries, or by their rounding
+// to 8 bits, where that may be and the machine adds up products of bytes (BlockDots.h). Scores stay
+// in the thread's scratch, of which a softmax makes powers. Then the values pass, each times its
+// powers, with the sums in registers.
+//
+// Positions of a page lie side by side; what the same run gives is one more page behind them. A run
+// of positions is passed by all queries before the next, so that it comes from memory once.
+//
+// Invariant: the score of a position, and the order in which values are added up, are the same
+// wherever a key lies and whoever else is computed. So a text has the same bits whether its last
+// keys come from pages or from the run.
+#include "compiler/targets/cpu/templates/CachedAttentionKernel.h"
+
+#include "compiler/graph/Blocks.h"
+#include "compiler/kernel/RowSweep.h"
+#include "compiler/targets/cpu/templates/BlockDots.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+constexpr int64_t kPositions = 4;   // whose scores are computed side by side
+constexpr int64_t kRun = 128;       // positions that all queries pass before the next
+constexpr int64_t kMostQueries = 4; // that share what is unpacked of a key
+constexpr int64_t kMostPositions = int64_t(1) << 31, kMostHead = 4096, kMostHeads = 4096;
+constexpr int64_t kLeastLanes = 4, kMostLanes = 16;
+
+int64_t roundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+/// How heads of keys or of values are read.
+struct Heads {
+  BlockFormat format; // floats are one of as many numbers as a vector has
+  int64_t size, bytes, lanes;
+
+  int64_t blocks() const { return size / format.elements; }
+};
+
+Heads headsOf(graph::CachedAttentionOp op, Value cache, const Machine &machine) {
+  int64_t size = graph::headSizeOf(op, cache), most = std::min(machine.lanes(4), kMostLanes);
+  if (graph::hasBlocks(op)) {
+    const BlockFormat &format = *findBlockFormat(op.getFormat());
+    return {format, size, size / format.elements * format.bytes,
+            std::min<int64_t>(most, format.group)};
+  }
+  int64_t lanes = most;
+  while (size % lanes)
+    lanes /= 2;
+  bool isHalf = getElementTypeOrSelf(cache.getType()).isF16();
+  int64_t bytes = isHalf ? 2 : 4;
+  BlockFormat format{.name = isHalf ? "f16" : "f32",
+                     .elements = uint16_t(lanes),
+                     .bytes = uint16_t(lanes * bytes),
+                     .plain = isHalf ? DataType::F16 : DataType::F32,
+                     .group = uint16_t(lanes)};
+  return {format, size, size * bytes, lanes};
+}
+
+/// What the code is made for.
+struct Attention {
+  graph::CachedAttentionOp op;
+  Heads keys, values;
+  int64_t heads, keyHeads; // of queries, of keys
+
+  int64_t group() const { return heads / keyHeads; }
+  int64_t chunks() const { return (group() + kMostQueries - 1) / kMostQueries; }
+  /// Queries that are passed together.
+  int64_t together() const { return (group() + chunks() - 1) / chunks(); }
+};
+
+Attention attentionOf(graph::CachedAttentionOp op, const Machine &machine) {
+  return {op, headsOf(op, op.getKeys(), machine), headsOf(op, op.getValues(), machine),
+          cast<RankedTensorType>(op.getQ().getType()).getDimSize(1),
+          cast<RankedTensorType>(op.getKeys().getType()).getDimSize(2)};
+}
+
+/// Of queries that are rounded; null where they are not.
+std::optional<BlockDots> dotsOf(const Attention &of, IndexMath &math, const Machine &machine) {
+  graph::CachedAttentionOp op = of.op;
+  if (op.getQBits() != 8 || !graph::hasBlocks(op))
+    return std::nullopt;
+  return BlockDots::of(math, *findBlockFormat(op.getFormat()), of.keys.size, machine.vectorBytes,
+                       machine.products(Number::U8, Number::I8, Number::I32));
+}
+
+class CachedAttentionEmitter {
+public:
+  CachedAttentionEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
+                         const Attention &attention, const Machine &machine, ValueRange results)
+      : emitter_(emitter), math_(emitter.math), code_(emitter.builder(), emitter.math.location),
+        kernel_(kernel), of_(attention), machine_(machine), results_(results), op_(attention.op),
+        keyCodes_(math_, of_.keys.format, of_.keys.lanes),
+        valueCodes_(math_, of_.values.format, of_.values.lanes), dots_(dotsOf(of_, math_, machine)),
+        f32_(emitter.builder().getF32Type()), i64_(emitter.builder().getI64Type()) {
+    SmallVector<Value> dims = emitter.dims(op_.getKeys()), table = emitter.dims(op_.getTable());
+    pages_ = dims[0], positions_ = dims[1], listed_ = table[1];
+    // An empty page has no positions to divide by.
+    divisor_ = math_.max(positions_, math_.constant(1));
+  }
+
+  void emit(Value begin, Value end) {
+    Value most = math_.constant(kMostPositions), held = math_.mul(positions_, listed_);
+    capacity_ = math_.min(held, most);
+    emitter_.check(math_.less(held, most), "lists of pages hold {} positions, which are too many",
+                   held);
+    layOut();
+    scratch_ = emitScratch(emitter_, bytes_, begin, end);
+    emitFor(math_, begin, end, math_.constant(1), [&](Value item) { emitItem(item); });
+  }
+
+private:
+  using Values = SmallVector<Value>;
+
+  /// Of an item: its row, its head of keys, and which positions it has.
+  struct Item {
+    Value row, head, first, length, total, start;
+  };
+  /// A run of positions [begin, end), of which `origin` lies at `base`.
+  struct Run {
+    Value base, origin, begin, end;
+  };
+
+  // In the scratch: queries, their roundings, sums, the sums' factors, a page, rows of scores.
+  void layOut() {
+    int64_t group = of_.group();
+    roundedAt_ = roundUp(group * of_.keys.size * 4, 64);
+    roundedBytes_ = dots_ ? roundUp(dots_->scratchBytes(), 64) : 0;
+    sumsAt_ = roundedAt_ + group * roundedBytes_;
+    factorsAt_ = sumsAt_ + roundUp(group * of_.values.size * 4, 64);
+    pageAt_ = factorsAt_ + roundUp(group * 4, 64);
+    scoresAt_ = pageAt_ + 64;
+    // A tile may store behind the last score.
+    Value most = math_.add(math_.add(capacity_, emitter_.dims(op_.getQ())[0]), kPositions);
+    stride_ = math_.mul(math_.ceilDiv(most, math_.constant(16)), 16);
+    bytes_ = math_.add(math_.mul(stride_, group * 4), scoresAt_);
+  }
+  Value sums() { return bytesAt(scratch_, math_.constant(sumsAt_)); }
+  Value factors() { return bytesAt(scratch_, math_.constant(factorsAt_)); }
+  Value scoresOf(Value query) {
+    return bytesAt(scratch_, math_.add(math_.mul(math_.mul(query, stride_), 4), scoresAt_));
+  }
+
+  void emitItem(Value index) {
+    Value keyHeads = math_.constant(of_.keyHeads);
+    Item item = itemOf(math_.div(index, keyHeads), math_.rem(index, keyHeads));
+    Value zero = math_.constant(0), one = math_.constant(1), group = math_.constant(of_.group());
+    emitFor(math_, zero, group, one, [&](Value query) { takeQuery(item, query); });
+    eachRun(item, op_.getKeys(), op_.getNewKeys(), of_.keys.bytes,
+            [&](const Run &run) { score(item, run); });
+    emitFor(math_, zero, group, one, [&](Value query) { normalise(item, query); });
+    clearSums();
+    eachRun(item, op_.getValues(), op_.getNewValues(), of_.values.bytes,
+            [&](const Run &run) { addValues(item, run); });
+    emitFor(math_, zero, group, one, [&](Value query) { give(item, query); });
+  }
+
+  Item itemOf(Value row, Value head) {
+    Value first = indexAt(op_.getFirsts(), row), length = indexAt(op_.getLengths(), row);
+    emitter_.check(math_.less(first, math_.add(row, 1)),
+                   "a query has {} as the first row of new keys, which is behind its own", first);
+    emitter_.check(math_.less(length, math_.add(capacity_, 1)),
+                   "a query has {} former keys, which are more than its pages hold", length);
+    first = math_.min(first, row), length = math_.min(length, capacity_);
+    Value total = math_.add(length, math_.add(math_.sub(row, first), 1));
+    Value seen = math_.min(total, math_.constant(int64_t(op_.getWindow())));
+    Value start = op_.getWindow() ? math_.sub(total, seen) : math_.constant(0);
+    return {row, head, first, length, total, start};
+  }
+  Value indexAt(Value tensor, Value offset) {
+    return index(emitter_.load(emitter_.buffer(tensor), i64_, offset));
+  }
+  Value index(Value integer) {
+    return make<arith::IndexCastOp>(emitter_.builder().getIndexType(), integer);
+  }
+
+  /// The query, scaled, into the scratch, and its rounding.
+  void takeQuery(const Item &item, Value query) {
+    int64_t size = of_.keys.size, lanes = of_.keys.lanes;
+    Value head = math_.add(math_.mul(item.head, of_.group()), query);
+    Value from = math_.mul(math_.add(math_.mul(item.row, of_.heads), head), size);
+    Value to = math_.mul(query, size);
+    double scale = op_.getScale().convertToDouble();
+    for (int64_t at = 0; at < size; at += lanes) {
+      Value part = emitter_.load(emitter_.buffer(op_.getQ()), f32_, math_.add(from, at), lanes);
+      emitter_.store(scratch_, f32_, math_.add(to, at), code_.mul(part, code_.real(part, scale)));
+    }
+    if (dots_)
+      dots_->round(bytesAt(scratch_, math_.mul(to, 4)), roundedQuery(query));
+  }
+  Value roundedQuery(Value query) {
+    return bytesAt(scratch_, math_.add(math_.mul(query, roundedBytes_), roundedAt_));
+  }
+
+  // Where positions lie.
+
+  /// All pages of the list that the item sees, and what is new as one more.
+  void eachRun(const Item &item, Value kept, Value fresh, int64_t headBytes,
+               llvm::function_ref<void(const Run &)> visit) {
+    int64_t ofToken = of_.keyHeads * headBytes;
+    Value used = math_.ceilDiv(item.length, divisor_);
+    Value firstPage = math_.min(math_.div(item.start, divisor_), used);
+    emitFor(math_, firstPage, math_.add(used, 1), math_.constant(1), [&](Value number) {
+      Value isPaged = math_.less(number, used);
+      Value page = pageOf(item, number, isPaged);
+      Value offset = math_.mul(math_.mul(page, positions_), ofToken);
+      Value base = math_.select(isPaged, bytesAt(emitter_.buffer(kept), offset),
+                                bytesAt(emitter_.buffer(fresh), math_.mul(item.first, ofToken)));
+      base = bytesAt(base, math_.mul(item.head, headBytes));
+      Value behind = math_.mul(number, positions_);
+      Value origin = math_.select(isPaged, behind, item.length);
+      Value begin = math_.max(origin, item.start);
+      Value end =
+          math_.select(isPaged, math_.min(math_.add(behind, positions_), item.length), item.total);
+      emitFor(math_, begin, end, math_.constant(kRun),
+              [&](Value at) { visit({base, origin, at, math_.min(math_.add(at, kRun), end)}); });
+    });
+  }
+
+  Value pageOf(const Item &item, Value number, Value isPaged) {
+    Value slot = bytesAt(scratch_, math_.constant(pageAt_)), zero = math_.constant(0);
+    emitter_.store(slot, i64_, zero, math_.toI64(zero));
+    emitIf(math_, isPaged, [&] {
+      Value page = indexAt(op_.getTable(), math_.add(math_.mul(item.row, listed_), number));
+      Value isThere = math_.less(page, pages_);
+      emitter_.check(isThere, "a list has page {}, which is not there", page);
+      emitter_.store(slot, i64_, zero, math_.toI64(math_.select(isThere, page, zero)));
+    });
+    return index(emitter_.load(slot, i64_, zero));
+  }
+
+  Value placeOf(const Run &run, Value position, int64_t headBytes) {
+    return bytesAt(run.base, math_.mul(math_.sub(position, run.origin), of_.keyHeads * headBytes));
+  }
+
+  /// The queries of each chunk; the last again where there are no more.
+  void eachChunk(llvm::function_ref<void(const Values &)> visit) {
+    int64_t together = of_.together();
+    emitFor(math_, math_.constant(0), math_.constant(of_.group()), math_.constant(together),
+            [&](Value first) {
+              Values queries;
+              for (int64_t i = 0; i < together; ++i) {
+                Value query = math_.add(first, i);
+                bool isWhole = of_.group() % together == 0;
+                queries.push_back(isWhole ? query
+                                          : math_.min(query, math_.constant(of_.group() - 1)));
+              }
+              visit(queries);
+            });
+  }
+
+  // Keys.
+
+  void score(const Item &item, const Run &run) {
+    Value last = math_.sub(run.end, math_.constant(1));
+    eachChunk([&](const Values &queries) {
+      emitFor(math_, run.begin, run.end, math_.constant(kPositions), [&](Value position) {
+        Values places;
+        for (int64_t i = 0; i < kPositions; ++i)
+          places.push_back(placeOf(run, math_.min(math_.add(position, i), last), of_.keys.bytes));
+        Values scores = dots_ ? roundedScores(queries, places) : exactScores(queries, places);
+        for (auto [query, score] : llvm::zip_equal(queries, scores))
+          emitter_.store(scoresOf(query), f32_, math_.sub(position, item.start), score);
+      });
+    });
+  }
+
+  /// Of each query a vector of a score for each place.
+  Values exactScores(const Values &queries, const Values &places) {
+    const BlockFormat &format = of_.keys.format;
+    Values fromQ, sums(queries.size() * places.size(), zeros(of_.keys.lanes));
+    for (Value query : queries)
+      fromQ.push_back(math_.mul(query, of_.keys.size));
+    sums = emitReduction(math_, math_.constant(0), math_.constant(of_.keys.blocks()),
+                         math_.constant(1), sums, [&](Value index, ValueRange carried) {
+                           Values next(carried), blocks;
+                           SmallVector<BlockCodes::Scales> scales;
+                           for (Value place : places) {
+                             blocks.push_back(bytesAt(place, math_.mul(index, format.bytes)));
+                             scales.push_back(keyCodes_.scales(blocks.back()));
+                           }
+                           Value first = math_.mul(index, format.elements);
+                           for (int64_t at = 0; at < format.elements; at += of_.keys.lanes) {
+                             Values q;
+                             for (Value from : fromQ)
+                               q.push_back(emitter_.load(scratch_, f32_,
+                                                         math_.add(math_.add(from, first), at),
+                                                         of_.keys.lanes));
+                             for (size_t p = 0; p < places.size(); ++p) {
+                               Value number = numberOf(keyCodes_, format, blocks[p], at, scales[p]);
+                               for (size_t i = 0; i < q.size(); ++i) {
+                                 Value &sum = next[i * places.size() + p];
+                                 sum = code_.multiplyAdd(q[i], number, sum);
+                               }
+                             }
+                           }
+                           return next;
+                         });
+    Values scores;
+    for (size_t i = 0; i < queries.size(); ++i)
+      scores.push_back(sumsOfLanes(ArrayRef(sums).slice(i * places.size(), places.size())));
+    return scores;
+  }
+
+  Values roundedScores(const Values &queries, const Values &places) {
+    Values initial, scores;
+    for (size_t i = 0; i < queries.size() * places.size(); ++i) {
+      BlockDots::Sums zeros = dots_->zeros();
+      initial.append({zeros.products, zeros.offsets});
+    }
+    Values last =
+        emitReduction(math_, math_.constant(0), math_.constant(dots_->strips()), math_.constant(1),
+                      initial, [&](Value index, ValueRange carried) {
+                        Values strips, next;
+                        for (Value place : places)
+                          strips.push_back(bytesAt(place, math_.mul(index, dots_->stripBytes())));
+                        for (size_t i = 0; i < queries.size(); ++i) {
+                          SmallVector<BlockDots::Sums> sums;
+                          for (size_t p = 0; p < places.size(); ++p) {
+                            size_t at = 2 * (i * places.size() + p);
+                            sums.push_back({carried[at], carried[at + 1]});
+                          }
+                          dots_->add(strips, index, roundedQuery(queries[i]), sums);
+                          for (const BlockDots::Sums &sum : sums)
+                            next.append({sum.products, sum.offsets});
+                        }
+                        return next;
+                      });
+    for (size_t i = 0; i < queries.size(); ++i) {
+      Values joined;
+      for (size_t p = 0; p < places.size(); ++p) {
+        size_t at = 2 * (i * places.size() + p);
+        joined.push_back(dots_->lanesOf({last[at], last[at + 1]}));
+      }
+      scores.push_back(sumsOfLanes(joined));
+    }
+    return scores;
+  }
+
+  /// Scores become powers, and what their sum is divided by a factor.
+  void normalise(const Item &item, Value query) {
+    Value row = scoresOf(query);
+    RowSweep sweep(emitter_, math_.sub(item.total, item.start), machine_.lanes(4));
+    double cap = op_.getSoftcap().convertToDouble();
+    if (cap != 0)
+      sweep.each([&](const RowSweep::Columns &at) {
+        Value score = emitter_.load(row, f32_, at.first, at.lanes, at.mask);
+        Value bent = graph::emitTanh(code_, code_.div(score, code_.real(score, cap)));
+        emitter_.store(row, f32_, at.first, code_.mul(bent, code_.real(bent, cap)), at.mask);
+      });
+    Value largest = sweep.reduce(vector::CombiningKind::MAXIMUMF, [&](const RowSweep::Columns &at) {
+      return emitter_.load(row, f32_, at.first, at.lanes, at.mask);
+    });
+    emitter_.store(factors(), f32_, query, exponentiate(emitter_, sweep, row, largest));
+  }
+
+  // Values.
+
+  void clearSums() {
+    int64_t lanes = of_.values.lanes;
+    emitFor(math_, math_.constant(0), math_.constant(of_.group() * of_.values.size),
+            math_.constant(lanes),
+            [&](Value at) { emitter_.store(sums(), f32_, at, zeros(lanes)); });
+  }
+
+  /// Vectors of a head whose sums stay in registers: whole blocks, and a part of the head.
+  int64_t vectorsTogether() const {
+    int64_t least = of_.values.format.elements / of_.values.lanes;
+    int64_t all = of_.values.size / of_.values.lanes;
+    int64_t most = std::max<int64_t>(machine_.vectorRegisters / 2 / of_.together(), least);
+    int64_t vectors = most / least * least;
+    while (all % vectors)
+      vectors -= least;
+    return vectors;
+  }
+
+  void addValues(const Item &item, const Run &run) {
+    int64_t lanes = of_.values.lanes, vectors = vectorsTogether(), width = vectors * lanes;
+    const BlockFormat &format = of_.values.format;
+    int64_t widthBytes = width / format.elements * format.bytes;
+    eachChunk([&](const Values &queries) {
+      emitFor(math_, math_.constant(0), math_.constant(of_.values.size / width), math_.constant(1),
+              [&](Value part) {
+                Values at, loaded;
+                for (Value query : queries)
+                  for (int64_t i = 0; i < vectors; ++i) {
+                    Value column = math_.add(math_.mul(part, width), i * lanes);
+                    at.push_back(math_.add(math_.mul(query, of_.values.size), column));
+                    loaded.push_back(emitter_.load(sums(), f32_, at.back(), lanes));
+                  }
+                Value offset = math_.mul(part, widthBytes);
+                Values last =
+                    emitReduction(math_, run.begin, run.end, math_.constant(1), loaded,
+                                  [&](Value position, ValueRange carried) {
+                                    Value place =
+                                        bytesAt(placeOf(run, position, of_.values.bytes), offset);
+                                    Value column = math_.sub(position, item.start);
+                                    return addValue(queries, place, column, vectors, carried);
+                                  });
+                for (auto [offset, sum] : llvm::zip_equal(at, last))
+                  emitter_.store(sums(), f32_, offset, sum);
+              });
+    });
+  }
+
+  Values addValue(const Values &queries, Value place, Value column, int64_t vectors,
+                  ValueRange carried) {
+    const BlockFormat &format = of_.values.format;
+    int64_t lanes = of_.values.lanes, ofBlock = format.elements / lanes;
+    Values powers, next(carried);
+    for (Value query : queries)
+      powers.push_back(emitter_.splat(emitter_.load(scoresOf(query), f32_, column), lanes));
+    for (int64_t i = 0; i < vectors; i += ofBlock) {
+      Value block = bytesAt(place, math_.constant(i / ofBlock * format.bytes));
+      BlockCodes::Scales scales = valueCodes_.scales(block);
+      for (int64_t j = 0; j < ofBlock; ++j) {
+        Value number = numberOf(valueCodes_, format, block, j * lanes, scales);
+        for (size_t query = 0; query < powers.size(); ++query) {
+          Value &sum = next[query * size_t(vectors) + size_t(i + j)];
+          sum = code_.multiplyAdd(powers[query], number, sum);
+        }
+      }
+    }
+    return next;
+  }
+
+  void give(const Item &item, Value query) {
+    Value factor = emitter_.load(factors(), f32_, query);
+    Value from = math_.mul(query, of_.values.size);
+    emitter_.define(op_.getY(), [&, factor, from](const Position &at) {
+      Value sum =
+          emitter_.load(sums(), f32_, math_.add(from, at.indices.back()), at.lanes, at.mask);
+      return code_.mul(sum, emitter_.splat(factor, at.lanes));
+    });
+    Value head = math_.add(math_.mul(item.head, of_.group()), query);
+    Value row = math_.add(math_.mul(item.row, of_.heads), head);
+    for (int64_t at = 0; at < of_.values.size; at += of_.values.lanes) {
+      Position place{{item.row, head, math_.constant(at)}, of_.values.lanes};
+      storeResults(emitter_, kernel_, results_, place, row);
+    }
+  }
+
+  // Of both.
+
+  Value numberOf(BlockCodes &codes, const BlockFormat &format, Value block, int64_t first,
+                 const BlockCodes::Scales &scales) {
+    Value code = codes.codes(block, first);
+    if (format.plain != DataType::Undefined)
+      return code;
+    auto group = size_t(first / format.group);
+    Value scale = codes.splat(scales.scale[group]), offset = scales.offset[group];
+    return offset ? code_.multiplyAdd(code, scale, codes.splat(offset)) : code_.mul(code, scale);
+  }
+
+  /// Of so many vectors, a power of two up to their lanes, the sum of each. Neighbours are added
+  /// up, of two vectors at a time, until each has one lane left.
+  Value sumsOfLanes(ArrayRef<Value> vectors) {
+    Values left(vectors);
+    auto halved = [&](Value a, Value b) -> Value {
+      auto lanes = cast<VectorType>(a.getType()).getDimSize(0) * (a == b ? 1 : 2);
+      SmallVector<int64_t> even, odd;
+      for (int64_t lane = 0; lane < lanes; lane += 2)
+        even.push_back(lane), odd.push_back(lane + 1);
+      return code_.add(make<vector::ShuffleOp>(a, b, even), make<vector::ShuffleOp>(a, b, odd));
+    };
+    while (left.size() > 1) {
+      Values pairs;
+      for (size_t i = 0; i < left.size(); i += 2)
+        pairs.push_back(halved(left[i], left[i + 1]));
+      left = std::move(pairs);
+    }
+    Value sum = left[0];
+    while (cast<VectorType>(sum.getType()).getDimSize(0) > int64_t(vectors.size()))
+      sum = halved(sum, sum);
+    return sum;
+  }
+
+  Value zeros(int64_t lanes) {
+    return make<arith::ConstantOp>(emitter_.builder().getZeroAttr(withLanes(f32_, lanes)));
+  }
+  Value bytesAt(Value pointer, Value bytes) {
+    return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
+  }
+  template <typename Op, typename... Operands> Value make(Operands... operands) {
+    return emitter_.builder().create<Op>(math_.location, operands...);
+  }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  graph::ScalarCode code_;
+  graph::KernelOp kernel_;
+  const Attention of_;
+  const Machine &machine_;
+  ValueRange results_;
+  graph::CachedAttentionOp op_;
+  BlockCodes keyCodes_, valueCodes_;
+  std::optional<BlockDots> dots_; // where queries are rounded
+  Type f32_, i64_;
+  Value pages_, positions_, listed_, divisor_, capacity_; // pages of a list, positions that it has
+  int64_t roundedAt_ = 0, roundedBytes_ = 0, sumsAt_ = 0, factorsAt_ = 0, pageAt_ = 0,
+          scoresAt_ = 0;
+  Value scratch_, stride_, bytes_; // of a row of scores, in floats
+};
+
+bool isCachedAttention(Operation *op) {
+  auto attention = dyn_cast<graph::CachedAttentionOp>(op);
+  if (!attention)
+    return false;
+  for (Value operand : op->getOperands())
+    if (!isa<RankedTensorType>(operand.getType()))
+      return false;
+  auto q = cast<RankedTensorType>(attention.getQ().getType());
+  auto keys = cast<RankedTensorType>(attention.getKeys().getType());
+  auto isSize = [](int64_t size, int64_t most) { return size > 0 && size <= most; };
+  bool isKnown = q.getRank() == 3 && keys.getRank() == 4 && isSize(q.getDimSize(1), kMostHeads) &&
+                 isSize(keys.getDimSize(2), kMostHeads);
+  if (!isKnown || q.getDimSize(1) % keys.getDimSize(2))
+    return false;
+  int64_t size = graph::headSizeOf(attention, attention.getKeys());
+  int64_t valueSize = graph::headSizeOf(attention, attention.getValues());
+  return isSize(size, kMostHead) && isSize(valueSize, kMostHead) && q.getDimSize(2) == size &&
+         size % kLeastLanes == 0 && valueSize % kLeastLanes == 0;
+}
+
+KernelParts cachedAttentionParts(graph::KernelOp kernel, graph::CachedAttentionOp root,
+                                 const Machine &machine) {
+  Attention attention = attentionOf(root, machine);
+  KernelParts parts;
+  parts.summary = "attention to a cache, " + std::string(attention.keys.format.name);
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
+    Value rows = dimValues(math, sizes, root.getQ().getType())[0];
+    Value positions = math.mul(dimValues(math, sizes, root.getTable().getType())[1],
+                               dimValues(math, sizes, root.getKeys().getType())[1]);
+    Value work = math.mul(math.add(positions, 1),
+                          attention.group() * (attention.keys.size + attention.values.size));
+    return {math.mul(rows, attention.keyHeads), grainOf(math, math.div(work, math.constant(8)))};
+  };
+  parts.body = [=, &machine](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    CachedAttentionEmitter(emitter, kernel, attention, machine, results).emit(begin, end);
+  };
+  return parts;
+}
+
+} // namespace
+
+const Template kCachedAttention = {
+    .name = "cached attention",
+    .mayBeRoot = isCachedAttention,
+    .isRoot = isCachedAttention,
+    .parts =
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &) {
+          return cachedAttentionParts(kernel, cast<graph::CachedAttentionOp>(main), machine);
+        },
+    .multiplies = true,
+};
+
+} // namespace tensmith::kernel
