@@ -43,6 +43,7 @@ void append(std::string &text, int64_t number) {
 
 void append(std::string &text, const Array &array) {
   append(text, int64_t(array.type()));
+  append(text, array.storage()->bytes); // a program may take all of what the array is a view of
   append(text, array.offset());
   append(text, array.rank());
   for (int64_t size : array.shape())
@@ -132,7 +133,7 @@ Coexecution::Known &Coexecution::meetStorage(const Array &array) {
 /// Makes of an operand what a deed holds of it, and appends its part of the signature. Numbers that
 /// are part of a graph's structure, and memory that others write whenever they like, are taken as
 /// they are.
-Status Coexecution::takeOperand(Array &array, std::string &signature) {
+Status Coexecution::takeOperand(Array &array, Signature &signature) {
   if (Coexecution *other = array.storage()->step; other && other != this)
     if (Status status = other->read(array); !status.ok())
       return status;
@@ -147,13 +148,13 @@ Status Coexecution::takeOperand(Array &array, std::string &signature) {
     array = std::move(*copy);
   }
   if (constant) {
-    signature += "c" + *constant + ";";
-    append(signature, int64_t(array.type()));
+    signature.what += "c" + *constant + ";";
+    append(signature.what, int64_t(array.type()));
     return {};
   }
-  signature += isShared ? 's' : array.storage()->leaf ? 'l' : 'o';
-  append(signature, int64_t(meetStorage(array).number));
-  append(signature, array);
+  signature.what += isShared ? 's' : array.storage()->leaf ? 'l' : 'o';
+  signature.which.push_back(meetStorage(array).number);
+  append(signature.what, array);
   return {};
 }
 
@@ -189,45 +190,84 @@ void Coexecution::begin() {
   ++counts_.steps;
   candidates_ = paths_;
   std::erase_if(candidates_, [](const auto &path) {
-    return std::any_of(path->segments.begin(), path->segments.end(), [](const auto &segment) {
-      return !segment->isEmpty() && !segment->compiled;
-    });
+    return std::any_of(path->segments.begin(), path->segments.end(),
+                       [](const auto &segment) { return !segment->isReady(); });
   });
-  isFollowing_ = !candidates_.empty();
+  hasLeftPaths_ = !graph_.blocks().empty() && !ways_.areMostlyPaths();
+  isFollowing_ = hasLeftPaths_ || !candidates_.empty();
+  isToBePath_ = ways_.asksForPath();
 }
 
 Status Coexecution::end() {
   Entry entry;
   ofThread = nullptr;
   Status status;
-  if (isFollowing_) {
-    std::erase_if(candidates_,
-                  [&](const auto &path) { return path->signatures.size() != compared_; });
-    if (candidates_.empty())
+  if (isByBlocks()) {
+    if (block_.isWhole())
+      status = finishBlock();
+    else if (!block_.candidates.empty())
       status = fallBack("the step ends");
-    else
+  } else if (isFollowing_) {
+    auto goesOn = [&](const auto &path) { return path->signatures.size() != compared_; };
+    Deed end{Deed::Kind::Read};
+    if (!std::all_of(candidates_.begin(), candidates_.end(), goesOn)) {
+      std::erase_if(candidates_, goesOn);
       status = finishSegment();
+    } else if (canLeavePaths(end)) {
+      status = leavePaths();
+    } else {
+      status = fallBack("the step ends");
+    }
   }
-  if (status.ok() && isFollowing_) {
-    ++counts_.coexecuted;
-    ++candidates_[0]->runs;
-    candidates_[0]->lastRun = counts_.steps;
-    fellBackInARow_ = 0;
-  } else if (status.ok()) {
-    ++counts_.recorded;
-    alive_.resize(segment_ + 1);
-    alive_[segment_] = aliveWhenIdle();
-    for (Deed &deed : deeds_)
-      if (deed.segment < 0)
-        deed.segment = int(segment_);
-    if (Status added = addPath(); !added.ok())
-      refusal_ = "its graph can't be made: " + added.message();
+  if (status.ok()) {
+    bool isPath = noteWay();
+    if (isFollowing_)
+      fellBackInARow_ = 0;
+    Status kept;
+    if (!isFollowing_ || (isToBePath_ && !isPath))
+      kept = keepStep();
+    if (!kept.ok())
+      refusal_ = "its graph can't be made: " + kept.message();
     else if (fellBackInARow_ >= kMostFallBacksInARow)
       refusal_ = std::to_string(fellBackInARow_) +
                  " steps in a row have left all known ways, the last at " + departures_.back();
   }
   close();
   return status;
+}
+
+/// The step as a path, and if it was recorded as a walk through the graph.
+Status Coexecution::keepStep() {
+  if (!isFollowing_)
+    noteDeaths();
+  if (isPathTold_) {
+    alive_.resize(segment_ + 1);
+    alive_[segment_] = aliveWhenIdle();
+    for (Deed &deed : deeds_)
+      if (deed.segment < 0)
+        deed.segment = int(segment_);
+    if (Status status = addPath(); !status.ok())
+      return status;
+  }
+  return isFollowing_ ? Status() : graph_.add(trace(), this);
+}
+
+/// Whether the step's way is a known path.
+bool Coexecution::noteWay() {
+  ++(isFollowing_ ? counts_.coexecuted : counts_.recorded);
+  counts_.byBlocks += isByBlocks();
+  if (isFollowing_ && !hasLeftPaths_) {
+    Path &path = *candidates_[0];
+    ++path.runs;
+    path.lastRun = counts_.steps;
+    ways_.note(path.way, true);
+    return true;
+  }
+  size_t way = wayOf(deeds_);
+  bool isPath =
+      std::any_of(paths_.begin(), paths_.end(), [&](const auto &path) { return path->way == way; });
+  ways_.note(way, isPath);
+  return isPath;
 }
 
 /// The step is over; what has not been computed is not needed.
@@ -242,11 +282,15 @@ void Coexecution::close() {
   candidates_.clear();
   coming_.clear();
   compared_ = segment_ = 0;
-  isLaunched_ = isFollowing_ = false;
+  isLaunched_ = isFollowing_ = hasLeftPaths_ = isToBePath_ = false;
+  isPathTold_ = true;
+  block_ = {};
+  handles_.clear();
+  counted_ = 0;
 }
 
 /// Whether a known path goes on with this deed; the others are given up.
-bool Coexecution::follows(const std::string &signature) {
+bool Coexecution::followsPaths(const Signature &signature) {
   auto goesOn = [&](const std::shared_ptr<Path> &path) {
     return compared_ < path->signatures.size() && path->signatures[compared_] == signature;
   };
@@ -256,13 +300,38 @@ bool Coexecution::follows(const std::string &signature) {
   return true;
 }
 
-Segment *Coexecution::segmentUnderWay() const { return candidates_[0]->segments[segment_].get(); }
+Result<bool> Coexecution::follows(Deed &deed) {
+  if (!hasLeftPaths_) {
+    if (followsPaths(deed.signature))
+      return true;
+    if (!canLeavePaths(deed))
+      return false;
+    if (Status status = leavePaths(); !status.ok())
+      return status;
+  }
+  return followsBlocks(deed);
+}
+
+Segment *Coexecution::segmentUnderWay() const {
+  if (!hasLeftPaths_)
+    return candidates_[0]->segments[segment_].get();
+  return block_.candidates.size() == 1 ? block_.candidates[0]->segment.get() : nullptr;
+}
+
+Coexecution::Known &Coexecution::numbered(int number) {
+  return known_[size_t(hasLeftPaths_ ? block_.storages[size_t(number)] : number)];
+}
+
+int Coexecution::nextNumber() const {
+  return int(isByBlocks() ? block_.storages.size() : known_.size());
+}
 
 /// Paths that are the same to a segment's end share it.
 bool Coexecution::isOnlyWay(const Segment &segment) const {
-  return std::all_of(candidates_.begin(), candidates_.end(), [&](const auto &path) {
-    return segment_ < path->segments.size() && path->segments[segment_].get() == &segment;
-  });
+  return hasLeftPaths_ ||
+         std::all_of(candidates_.begin(), candidates_.end(), [&](const auto &path) {
+           return segment_ < path->segments.size() && path->segments[segment_].get() == &segment;
+         });
 }
 
 /// The deeds of no segment yet that a storage's elements depend on. All of them where a write in
@@ -293,7 +362,8 @@ Status Coexecution::advance() {
   if (!isFollowing_ || isLaunched_)
     return {};
   Segment *segment = segmentUnderWay();
-  return compared_ >= segment->lastInput && isOnlyWay(*segment) ? launch(*segment) : Status();
+  size_t met = hasLeftPaths_ ? block_.met : compared_;
+  return segment && met >= segment->lastInput && isOnlyWay(*segment) ? launch(*segment) : Status();
 }
 
 Status Coexecution::launch(const Segment &segment) {
@@ -304,13 +374,13 @@ Status Coexecution::launch(const Segment &segment) {
   size_t constant = 0;
   for (const Segment::Value &value : segment.inputs) {
     const Geometry &as = value.geometry;
-    inputs.push_back(value.storage < 0 ? segment.constants[constant++]
-                                       : known_[size_t(value.storage)].array.view(
-                                             as.shape, as.strides, as.offset));
+    inputs.push_back(value.storage < 0
+                         ? segment.constants[constant++]
+                         : numbered(value.storage).array.view(as.shape, as.strides, as.offset));
   }
   for (const Segment::Value &value : segment.outputs) {
-    bool isMet = value.isMade && size_t(value.storage) < known_.size();
-    Result<Array> output = isMet ? known_[size_t(value.storage)].array
+    bool isMet = value.isMade && value.storage < nextNumber();
+    Result<Array> output = isMet ? numbered(value.storage).array
                                  : Array::later(value.geometry.type, value.geometry.shape);
     if (!output.ok())
       return output.status();
@@ -329,9 +399,12 @@ Status Coexecution::launch(const Segment &segment) {
 /// begins.
 Status Coexecution::finishSegment() {
   const Segment &segment = *segmentUnderWay();
-  std::set<int> held = alive();
-  if (!std::includes(segment.wanted.begin(), segment.wanted.end(), held.begin(), held.end()))
+  std::set<int> held = hasLeftPaths_ ? aliveOfBlock() : alive();
+  if (!std::includes(segment.wanted.begin(), segment.wanted.end(), held.begin(), held.end())) {
+    if (hasLeftPaths_)
+      block_.candidates[0]->want(held);
     return fallBack("a tensor is kept");
+  }
   if (!isLaunched_)
     if (Status status = launch(segment); !status.ok())
       return status;
@@ -340,33 +413,43 @@ Status Coexecution::finishSegment() {
     if (value.isMade)
       continue;
     const Geometry &as = value.geometry;
-    to.push_back(known_[size_t(value.storage)].array.view(as.shape, as.strides, as.offset));
+    to.push_back(numbered(value.storage).array.view(as.shape, as.strides, as.offset));
     from.push_back(std::move(coming_.at(value.storage)));
   }
   return moveInto(to, from);
 }
 
-/// Leaves the known paths: what the segment has put off is done, and the step is recorded from
-/// here.
+/// Leaves the known ways: the step is recorded from here.
 Status Coexecution::fallBack(const std::string &why) {
+  if (!hasLeftPaths_)
+    takeStacksOfPath();
   isFollowing_ = false;
   ++counts_.fellBack;
   ++fellBackInARow_;
   departures_.push_back(placeOfCall() + ": " + why);
   if (departures_.size() > kMostDepartures)
     departures_.erase(departures_.begin());
-  if (isLaunched_) { // for nothing; what it could not compute is none of the program's failures
-    std::vector<Array> made;
-    for (const Known &known : known_)
-      if (known.isMade && known.madeBy == segment_)
-        made.push_back(known.array);
-    waitForEngine(made);
-  }
-  coming_.clear();
+  return doWhatIsPutOff();
+}
+
+/// Without the program of the segment under way, which may have been launched for nothing. What it
+/// could not compute is none of the program's failures.
+Status Coexecution::doWhatIsPutOff() {
+  std::vector<Array> made;
+  auto isPutOff = [](const Deed &deed) { return deed.segment < 0 && !deed.isDone; };
   for (const Deed &deed : deeds_)
-    if (deed.segment < 0)
+    if (isPutOff(deed) && deed.kind != Deed::Kind::Write && deed.computes())
+      made.insert(made.end(), deed.results.begin(), deed.results.end());
+  if (isLaunched_)
+    waitForEngine(made);
+  isLaunched_ = false;
+  coming_.clear();
+  for (Deed &deed : deeds_)
+    if (isPutOff(deed)) {
       if (Status status = redo(deed); !status.ok())
         return status;
+      deed.isDone = true;
+    }
   return {};
 }
 
@@ -393,13 +476,21 @@ Status Coexecution::redo(const Deed &deed) {
 
 // ---- deeds
 
-/// A deed whose signature is complete: it is followed, or recorded, and its place is `place`.
+/// A deed whose signature is complete: it is followed, or recorded.
 Status Coexecution::keep(Deed deed) {
-  if (isFollowing_ && !follows(deed.signature))
-    if (Status status = fallBack("the step goes another way"); !status.ok())
-      return status;
-  if (!isFollowing_)
+  if (isFollowing_) {
+    Result<bool> isKnown = follows(deed);
+    if (!isKnown.ok())
+      return isKnown.status();
+    if (!*isKnown)
+      if (Status status = fallBack("the step goes another way"); !status.ok())
+        return status;
+  }
+  if (!isFollowing_) {
     deed.place = placeOfCall();
+    deed.stack = stackOfCall();
+    noteDeaths();
+  }
   ++compared_;
   deeds_.push_back(std::move(deed));
   return {};
@@ -416,7 +507,7 @@ Result<std::vector<Array>> Coexecution::meet(Deed deed,
     return status;
   std::vector<Array> results;
   for (const reference::ResultType &type : types) {
-    auto coming = coming_.find(int(known_.size()));
+    auto coming = coming_.find(nextNumber());
     Result<Array> result =
         coming == coming_.end() ? Array::later(type.type, *type.shape) : coming->second;
     if (!result.ok())
@@ -424,6 +515,8 @@ Result<std::vector<Array>> Coexecution::meet(Deed deed,
     Known &known = meetStorage(*result);
     known.isMade = known.isComing = true;
     known.madeBy = segment_;
+    if (isByBlocks())
+      block_.number(known.number);
     results.push_back(std::move(*result));
   }
   deeds_.back().results = results;
@@ -437,9 +530,9 @@ Result<std::vector<Array>> Coexecution::operation(const Operator &op, const Attr
                                                   const std::vector<reference::ResultType> &types) {
   Deed deed{Deed::Kind::Operation, &op, attributes};
   deed.operands.assign(operands.begin(), operands.end());
-  deed.signature = "p";
-  append(deed.signature, int64_t(reinterpret_cast<intptr_t>(&op)));
-  append(deed.signature, attributes);
+  deed.signature.what = "p";
+  append(deed.signature.what, int64_t(reinterpret_cast<intptr_t>(&op)));
+  append(deed.signature.what, attributes);
   return meet(std::move(deed), types);
 }
 
@@ -448,8 +541,8 @@ Result<std::vector<Array>> Coexecution::program(std::shared_ptr<const Compiled> 
                                                 const std::vector<reference::ResultType> &types) {
   Deed deed{Deed::Kind::Program};
   deed.operands.assign(operands.begin(), operands.end());
-  deed.signature = "g";
-  append(deed.signature, int64_t(reinterpret_cast<intptr_t>(compiled.get())));
+  deed.signature.what = "g";
+  append(deed.signature.what, int64_t(reinterpret_cast<intptr_t>(compiled.get())));
   deed.program = std::move(compiled);
   return meet(std::move(deed), types);
 }
@@ -458,8 +551,8 @@ Result<Array> Coexecution::concat(int64_t axis, Arrays operands, DataType type, 
   Deed deed{Deed::Kind::Concat};
   deed.operands.assign(operands.begin(), operands.end());
   deed.attributes.set("axis", axis);
-  deed.signature = "j";
-  append(deed.signature, axis);
+  deed.signature.what = "j";
+  append(deed.signature.what, axis);
   Result<std::vector<Array>> results = meet(std::move(deed), {{type, std::move(shape)}});
   if (!results.ok())
     return results.status();
@@ -473,19 +566,19 @@ Result<bool> Coexecution::write(const Array &to, const Array &from) {
       return status;
   Known *target = find(to), *source = find(from);
   if (to.storage()->isShared() || isComplex(to.type()) ||
-      (!target && !(source && source->isComing))) {
+      (!target && !(source && source->isMade))) {
     if (target)
       if (Status status = read(to, /*toWrite=*/true); !status.ok())
         return status;
     return false;
   }
   Deed deed{Deed::Kind::Write};
-  deed.signature = "w";
+  deed.signature.what = "w";
   Array operand = from;
   if (Status status = takeOperand(operand, deed.signature); !status.ok())
     return status;
-  append(deed.signature, int64_t(meetStorage(to).number));
-  append(deed.signature, to);
+  deed.signature.which.push_back(meetStorage(to).number);
+  append(deed.signature.what, to);
   deed.operands.push_back(std::move(operand));
   if (Status status = keep(std::move(deed)); !status.ok())
     return status;
@@ -519,8 +612,7 @@ Status Coexecution::read(const Array &array, bool toWrite) {
     return !isOver && isFollowing_ ? fallBack("another thread reads") : Status();
   }
   Deed deed{Deed::Kind::Read};
-  deed.signature = toWrite ? "R" : "r";
-  append(deed.signature, int64_t(known->number));
+  deed.signature = {toWrite ? "R" : "r", {known->number}};
   deed.operands.push_back(known->array);
   if (Status status = keep(std::move(deed)); !status.ok())
     return status;
@@ -532,11 +624,16 @@ Status Coexecution::read(const Array &array, bool toWrite) {
   for (Known &each : known_)
     if (each.isComing && each.isMade && each.madeBy == segment_ && !made.contains(each.number))
       each.madeBy = segment_ + 1;
-  if (isFollowing_)
+  if (isFollowing_ && !hasLeftPaths_)
     if (Status status = finishSegment(); !status.ok())
       return status;
   alive_.resize(segment_ + 1);
-  alive_[segment_] = isFollowing_ ? segmentUnderWay()->wanted : aliveWhenIdle();
+  if (isFollowing_ && !hasLeftPaths_)
+    alive_[segment_] = segmentUnderWay()->wanted;
+  else if (!isFollowing_ || isToBePath_)
+    alive_[segment_] = aliveWhenIdle();
+  else
+    isPathTold_ = false; // to wait for the engine at each read would cost too much
   for (size_t i : needed)
     deeds_[i].segment = int(segment_);
   for (int number : made)

@@ -13,7 +13,12 @@
 // reads. What Python gives is the segment's input; what it reads, keeps, or uses in a later
 // segment, its output.
 //
-// Where the deeds leave all paths, the step falls back: the deeds since the last cut are done
+// Where the deeds leave all paths, the step goes on by blocks, which are what paths have in common
+// (TraceGraph.h): each deed is compared with one block, whose program is launched in the same way.
+// So ways that part and meet again, and loops that turn more or less often, are no paths of their
+// own. Steps of which many leave the paths go by blocks from their begin.
+//
+// Where there is no block either, the step falls back: the deeds since the last cut are done
 // eagerly, into the tensors that Python holds already, and the step is recorded to its end.
 //
 // Invariants: a tensor from outside is written only once Python has issued all deeds of the segment
@@ -26,50 +31,18 @@
 // Source: Kim et al., Terra: Imperative-Symbolic Co-Execution, NeurIPS 2021.
 #pragma once
 
-#include "eager/Compiled.h"
-#include "eager/Operators.h"
-#include "eager/Tape.h"
+#include "eager/TraceGraph.h"
 
-#include <set>
+#include <deque>
 
 namespace tensmith::eager {
 
-/// What a step does, in the order of its program. Of kinds that compute, `operands` to `results`; a
-/// write has the array that is written as its one result.
-struct Deed {
-  enum class Kind : uint8_t { Operation, Program, Concat, Write, View, Read };
-  Kind kind;
-  const Operator *op = nullptr; // Operation
-  Attributes attributes = {};
-  std::shared_ptr<const Compiled> program = {};
-  std::vector<Array> operands = {}, results = {};
-  ViewStep view = {};         // View: results[0] is one of operands[0]
-  std::string signature = {}; // empty: is not compared
-  int segment = -1;           // -1: of none yet
-  std::string place = {};
-};
-
-/// What a read depends on, or all deeds that are left, as one program.
-struct Segment {
-  /// A storage by its number in the step; `geometry`: as the program has it.
-  struct Value {
-    int storage;
-    Geometry geometry;
-    bool isMade; // by a deed of this segment, so that it can be written before Python gets there
-  };
-  size_t begin = 0, end = 0; // deeds that are compared, and were met while it was under way
-  std::string text;
-  std::vector<Value> inputs, outputs;
-  std::vector<Array> constants; // inputs that are always the same: those whose storage is -1
-  size_t lastInput = 0;         // the deed that brings the last of them, and its number + 1
-  std::set<int> wanted;         // made storages that have to be outputs
-  std::shared_ptr<const Compiled> compiled;
-  bool isEmpty() const { return outputs.empty(); }
-};
-
 /// The deeds of a whole step.
 struct Path {
-  std::vector<std::string> signatures, places;
+  std::vector<Signature> signatures;
+  std::vector<std::string> places;
+  std::vector<size_t> stacks;
+  size_t way = 0; // of `signatures`, without reads
   std::vector<std::shared_ptr<Segment>> segments;
   int64_t runs = 0,
           lastRun = 0; // how often it was followed; the number of the step that took it last
@@ -77,6 +50,36 @@ struct Path {
 
 struct CoexecutionCounts {
   int64_t steps = 0, recorded = 0, coexecuted = 0, fellBack = 0;
+  int64_t byBlocks = 0; // of those that were co-executed
+};
+
+/// The block that a step is on.
+struct BlockUnderWay {
+  std::vector<BlockRef> candidates; // none: the step is between blocks
+  size_t begin = 0, met = 0;        // of the step's deeds; how many of the block's were met
+  std::vector<int> storages = {};   // of the step, by the block's numbers
+  std::unordered_map<int, int> numbers = {};
+  int number(int storage);
+  bool isWhole() const { return !candidates.empty() && met == candidates[0]->nodes.size(); }
+};
+
+/// The ways of the last steps, which say whether it is worth it to look for whole ones.
+class WayHistory {
+public:
+  void note(size_t way, bool isPath);
+  bool areMostlyPaths() const;
+  /// Steps go few ways, of which the last was no path.
+  bool asksForPath() const;
+  /// For tests: no path is followed where there are blocks.
+  void ignorePaths() { looksForPaths_ = false; }
+
+private:
+  struct Way {
+    size_t way;
+    bool isPath;
+  };
+  std::deque<Way> last_;
+  bool looksForPaths_ = true;
 };
 
 class Coexecution {
@@ -124,6 +127,8 @@ public:
   const std::string &refusal() const { return refusal_; }
   const CoexecutionCounts &counts() const { return counts_; }
   const std::vector<std::shared_ptr<Path>> &paths() const { return paths_; }
+  const TraceGraph &graph() const { return graph_; }
+  void ignorePaths() { ways_.ignorePaths(); }
   /// Where steps have left the known paths, the latest last.
   const std::vector<std::string> &departures() const { return departures_; }
 
@@ -135,20 +140,24 @@ private:
     /// By which of the deeds that are compared: the first, and each that is the first since Python
     /// could write the elements.
     std::vector<size_t> metAt;
-    bool isMade = false;     // by a deed of the step
-    bool isComing = false;   // a deed that is of no segment yet makes or writes it
-    bool isWritable = false; // by Python, since it was met last
-    size_t madeBy = 0;       // the segment, as far as is known
+    bool isMade = false;                   // by a deed of the step
+    bool isComing = false;                 // a deed that is of no segment yet makes or writes it
+    bool isWritable = false;               // by Python, since it was met last
+    size_t madeBy = 0;                     // the segment, as far as is known
+    std::optional<size_t> diedBefore = {}; // the deed by which nobody but the step held it
     size_t lastMetBefore(size_t end) const;
   };
 
   Result<std::vector<Array>> meet(Deed deed, const std::vector<reference::ResultType> &types);
   Status keep(Deed deed);
-  Status takeOperand(Array &array, std::string &signature);
+  Status takeOperand(Array &array, Signature &signature);
   Known *find(const Array &array);
   Known &meetStorage(const Array &array);
-  bool follows(const std::string &signature);
-  Segment *segmentUnderWay() const;
+  Result<bool> follows(Deed &deed);
+  bool followsPaths(const Signature &signature);
+  Segment *segmentUnderWay() const; // null: it is not clear which
+  Known &numbered(int number);      // by a segment
+  int nextNumber() const;
   std::vector<size_t> neededFor(const Known &known, bool isAll) const;
   bool isOnlyWay(const Segment &segment) const;
   Status advance();
@@ -159,17 +168,31 @@ private:
   std::set<int> alive() const;
   std::set<int> aliveWhenIdle() const;
   void close();
+  bool noteWay();
+  Status keepStep();
+  Status doWhatIsPutOff();
+  // CoexecutionBlocks.cpp
+  bool isByBlocks() const { return isFollowing_ && hasLeftPaths_; }
+  bool canLeavePaths(Deed &deed);
+  Status leavePaths();
+  void takeStacksOfPath();
+  Result<bool> followsBlocks(Deed &deed);
+  Status finishBlock();
+  std::set<int> aliveOfBlock() const;
+  void noteDeaths();
+  Trace trace() const;
   // CoexecutionPaths.cpp
   Status addPath();
   std::vector<std::set<int>> wantedOf() const;
-  Status build(Segment &segment, int number) const;
-  Status tell(Tape &tape, const Deed &deed) const;
+  Status buildSegment(Segment &segment, int number) const;
 
   std::vector<std::shared_ptr<Path>> paths_;
   CoexecutionCounts counts_;
   std::vector<std::string> departures_;
   std::string refusal_;
   int64_t fellBackInARow_ = 0;
+  TraceGraph graph_;
+  WayHistory ways_;
 
   // ---- of the step
   bool isFollowing_ = false;
@@ -183,6 +206,12 @@ private:
   size_t segment_ = 0;                            // which is under way
   bool isLaunched_ = false;
   std::map<int, Array> coming_; // outputs of what was launched, by storage
+  bool hasLeftPaths_ = false;   // it goes by blocks, or has before it was recorded
+  bool isToBePath_ = false;     // if it is none
+  bool isPathTold_ = true;      // what a path is made of is known of all of the step
+  BlockUnderWay block_;
+  std::unordered_map<const Storage *, long> handles_; // of a recorded step's own,
+  size_t counted_ = 0;                                // which are those of so many deeds
 };
 
 } // namespace tensmith::eager

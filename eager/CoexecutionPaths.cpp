@@ -32,87 +32,24 @@ bool isShared(const Segment &segment, const Path &path, const Segment &of, const
          areSame(path, other, segment.end + isRead);
 }
 
-Attributes textAttribute(const std::string &text) {
-  Attributes attributes;
-  attributes.set("text", text);
-  return attributes;
-}
-
 } // namespace
-
-Status Coexecution::tell(Tape &tape, const Deed &deed) const {
-  switch (deed.kind) {
-  case Deed::Kind::Operation:
-    return tape.record(deed.op->name, deed.attributes, deed.operands, deed.results);
-  case Deed::Kind::Concat:
-    return tape.record("concat", deed.attributes, deed.operands, deed.results);
-  case Deed::Kind::Program:
-    return tape.record("program", textAttribute(deed.program->text), deed.operands, deed.results);
-  case Deed::Kind::Write:
-    return tape.write(deed.results[0], deed.operands[0]);
-  case Deed::Kind::View:
-    tape.view(deed.operands[0], deed.results[0], deed.view);
-    return {};
-  case Deed::Kind::Read:
-    return {};
-  }
-  return {};
-}
 
 /// The program of a segment's deeds, with what is wanted and what they write outside as its
 /// outputs.
-Status Coexecution::build(Segment &segment, int number) const {
-  auto tape = std::make_shared<Tape>(/*isStrict=*/false, /*isWhole=*/true);
-  std::set<int> written;
-  for (const Deed &deed : deeds_) {
-    if (deed.segment != number && deed.kind != Deed::Kind::View)
-      continue;
-    if (Status status = tell(*tape, deed); !status.ok())
-      return status;
-    if (deed.kind == Deed::Kind::Write)
-      written.insert(numbers_.at(deed.results[0].storage().get()));
-  }
-  segment.outputs.clear();
-  std::vector<Tape::Number> numbers;
-  auto give = [&](int storage, const Geometry &geometry, Tape::Number value, bool isMade) {
-    bool isGiven = std::find(numbers.begin(), numbers.end(), value) != numbers.end();
-    if (isGiven || !tape->isComputed(value))
-      value = tape->add("identity", {}, {value}, {{geometry.type, geometry.shape}});
-    numbers.push_back(value);
-    segment.outputs.push_back({storage, geometry, isMade});
-  };
-  for (int storage : segment.wanted) {
-    const Array &array = known_[size_t(storage)].array;
-    Result<Tape::Number> value = tape->read(array);
-    if (!value.ok())
-      return value.status();
-    give(storage, Geometry(array), *value, true);
-    written.erase(storage);
-  }
-  for (int storage : written) {
-    const Known &known = known_[size_t(storage)];
-    bool isOfOthers = !known.isMade || known.madeBy != size_t(number);
-    if (auto base = tape->baseOf(known.array); base && isOfOthers)
-      give(storage, base->first, base->second, false);
-  }
-  Tape::Program program = tape->program(numbers);
-  tape->release();
-  segment.text = std::move(program.text);
-  segment.compiled = nullptr;
-  segment.inputs.clear();
-  segment.constants.clear();
-  segment.lastInput = 0;
-  for (const Array &input : program.inputs) {
-    auto found = numbers_.find(input.storage().get());
-    segment.inputs.push_back(
-        {found == numbers_.end() ? -1 : found->second, Geometry(input), false});
-    if (found == numbers_.end())
-      segment.constants.push_back(input);
-    else
-      segment.lastInput =
-          std::max(segment.lastInput, known_[size_t(found->second)].lastMetBefore(segment.end) + 1);
-  }
-  return {};
+Status Coexecution::buildSegment(Segment &segment, int number) const {
+  SegmentSource source{
+      {},
+      numbers_,
+      [&](int storage) -> const Array & { return known_[size_t(storage)].array; },
+      [&](int storage) {
+        const Known &known = known_[size_t(storage)];
+        return known.isMade && known.madeBy == size_t(number);
+      },
+      [&](int storage) { return known_[size_t(storage)].lastMetBefore(segment.end); }};
+  for (const Deed &deed : deeds_)
+    if (deed.segment == number || deed.kind == Deed::Kind::View)
+      source.deeds.push_back(&deed);
+  return build(segment, source);
 }
 
 /// For each segment what it makes that is held by Python at its end, read, or used later.
@@ -152,8 +89,10 @@ Status Coexecution::addPath() {
       continue;
     path->signatures.push_back(deed.signature);
     path->places.push_back(deed.place);
+    path->stacks.push_back(deed.stack);
   }
   close();
+  path->way = wayOf(deeds_);
   std::vector<std::set<int>> wanted = wantedOf();
   for (size_t i = 0; i < path->segments.size(); ++i) {
     std::shared_ptr<Segment> &segment = path->segments[i];
@@ -166,7 +105,7 @@ Status Coexecution::addPath() {
     segment->wanted.insert(wanted[i].begin(), wanted[i].end());
     if (segment->wanted.size() == before && !segment->text.empty())
       continue;
-    if (Status status = build(*segment, int(i)); !status.ok())
+    if (Status status = buildSegment(*segment, int(i)); !status.ok())
       return status;
   }
   auto known = std::find_if(paths_.begin(), paths_.end(), [&](const auto &other) {
@@ -189,8 +128,11 @@ std::vector<std::shared_ptr<Segment>> Coexecution::uncompiled() const {
   std::vector<std::shared_ptr<Segment>> found;
   for (const std::shared_ptr<Path> &path : paths_)
     for (const std::shared_ptr<Segment> &segment : path->segments)
-      if (!segment->isEmpty() && !segment->compiled)
+      if (!segment->isReady())
         found.push_back(segment);
+  for (const BlockRef &block : graph_.blocks())
+    if (!block->segment->isReady())
+      found.push_back(block->segment);
   return found;
 }
 

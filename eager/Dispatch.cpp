@@ -376,6 +376,8 @@ void waitForEngine(Arrays forgiven) {
 
 std::string placeOfCall() { return caller.place ? caller.place() : std::string(); }
 
+size_t stackOfCall() { return caller.stack ? caller.stack() : 0; }
+
 Status tellView(const Array &of, const Array &view, ViewStep step) {
   if (Coexecution *coexecution = Coexecution::current())
     coexecution->view(of, view, step);

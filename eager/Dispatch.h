@@ -45,6 +45,8 @@ Status concatenateInto(int64_t axis, std::span<const Array> parts, const Array &
 void waitForEngine(std::span<const Array> forgiven = {});
 /// The place in the program that the calling thread is at.
 std::string placeOfCall();
+/// The calls that it stands in, hashed, from that of the step on that is co-executed.
+size_t stackOfCall();
 
 /// Whether elements may be written: a failure in words where they may not.
 Status checkWritable(const Array &to);
@@ -59,6 +61,7 @@ Status wait(const Array &array, bool toWrite = false);
 struct Caller {
   /// The place in its program of an operation that does not run at once.
   std::string (*place)() = nullptr;
+  size_t (*stack)() = nullptr;
   /// Let go of the interpreter's lock, which the thread holds, and take it again.
   void *(*letGo)() = nullptr;
   void (*takeBack)(void *state) = nullptr;

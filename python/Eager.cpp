@@ -344,6 +344,7 @@ NB_MODULE(_eager, m) {
   bindFiles(m);
   eager::setCaller(
       {.place = placeOfCaller,
+       .stack = stackOfStep,
        .letGo = []() -> void * { return PyEval_SaveThread(); },
        .takeBack = [](void *state) { PyEval_RestoreThread(static_cast<PyThreadState *>(state)); }});
 }

@@ -73,6 +73,8 @@ void bindFiles(nb::module_ &m);
 void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor);
 void bindGuards(nb::module_ &m);
 void bindCoexecution(nb::module_ &m);
+/// The calls between the co-executed step under way and the innermost function, hashed.
+size_t stackOfStep();
 extern PyType_Slot tensorSlots[];
 
 } // namespace tensmith::python

@@ -9,6 +9,39 @@ namespace tensmith::python {
 
 using eager::Coexecution;
 
+namespace {
+
+/// The function that begins a step, at which its call stack ends. Lives as long as the process.
+PyObject *beginner = nullptr;
+
+nb::object codeOf(nb::handle frame) {
+  static auto &name = *new nb::str("f_code");
+  return nb::getattr(frame, name);
+}
+
+void begin(Coexecution &coexecution) {
+  if (!beginner)
+    beginner = codeOf(reinterpret_cast<PyObject *>(PyEval_GetFrame())).release().ptr();
+  coexecution.begin();
+}
+
+} // namespace
+
+size_t stackOfStep() {
+  static auto &lasti = *new nb::str("f_lasti"), &back = *new nb::str("f_back");
+  size_t stack = 0;
+  nb::object at = nb::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
+  while (at.is_valid() && !at.is_none()) {
+    nb::object code = codeOf(at);
+    if (code.ptr() == beginner)
+      break;
+    size_t part = reinterpret_cast<size_t>(code.ptr()) + nb::cast<size_t>(nb::getattr(at, lasti));
+    stack = (stack ^ part) * 0x9E3779B97F4A7C15u + (stack >> 29);
+    at = nb::getattr(at, back);
+  }
+  return stack;
+}
+
 void bindCoexecution(nb::module_ &m) {
   nb::class_<eager::Segment>(m, "Segment")
       .def_ro("text", &eager::Segment::text)
@@ -17,7 +50,7 @@ void bindCoexecution(nb::module_ &m) {
       });
   nb::class_<Coexecution>(m, "Coexecution")
       .def(nb::init<>())
-      .def("begin", &Coexecution::begin)
+      .def("begin", begin)
       .def("end", [](Coexecution &coexecution) { check(coexecution.end()); })
       .def_prop_ro("refusal", &Coexecution::refusal)
       .def("uncompiled", &Coexecution::uncompiled)
@@ -26,6 +59,7 @@ void bindCoexecution(nb::module_ &m) {
              nb::dict result;
              result["recorded"] = coexecution.counts().recorded;
              result["coexecuted"] = coexecution.counts().coexecuted;
+             result["by_blocks"] = coexecution.counts().byBlocks;
              result["fall_backs"] = coexecution.counts().fellBack;
              return result;
            })
@@ -42,6 +76,8 @@ void bindCoexecution(nb::module_ &m) {
              }
              return result;
            })
+      .def("ignore_paths", &Coexecution::ignorePaths)
+      .def_prop_ro("blocks", [](const Coexecution &c) { return c.graph().blocks().size(); })
       .def("departures", &Coexecution::departures);
   m.def("coexecuting", [] { return Coexecution::current() != nullptr; });
 }

@@ -3,7 +3,7 @@
 
     bench/coexecution/measure.py [--rounds 9] [--count 16] [--scale 16] [--only "drop block"] [--out bench/results/coexecution.json]
 
-The programs are those of tests/eager/coexecuted.py, larger, and two of bench/functions. Ways take turns within rounds; figures are milliseconds
+The programs are those of tests/eager/coexecuted.py and terra.py, larger, two of bench/functions, and one whose steps all go different ways. Ways take turns within rounds; figures are milliseconds
 a step by the clock, and in CPU time of the process, the least and the median over the rounds, and the median of the ratios within rounds.
 Clocks say something only where the machine has nothing else to do (`load_average`); CPU times say what co-execution itself costs and saves.
 `overlap`: a step whose graph and whose own work in Python take about `--work` milliseconds each; `lazy` is the same with an engine that does each task where it is
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pathlib
+import random
 import statistics
 import sys
 import time
@@ -26,10 +27,14 @@ sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tests/eager"), str(ROOT / "be
 import coexecuted  # noqa: E402
 import measure as functions  # noqa: E402
 import programs  # noqa: E402
+import terra  # noqa: E402
 
 import tensmith as ts  # noqa: E402
 import tensmith.numpy as tnp  # noqa: E402
 from tensmith import _eager, nn  # noqa: E402
+
+
+TERRA = {**coexecuted.PROGRAMS, **terra.PROGRAMS}
 
 
 def of_functions(name):
@@ -46,7 +51,27 @@ def of_functions(name):
 def of_terra(name, scale):
     def make(convert):
         nn.manual_seed(5)
-        step = convert(coexecuted.PROGRAMS[name]([], scale))
+        step = convert(TERRA[name]([], scale))
+        return step, step
+
+    return make
+
+
+def of_many_ways(scale):
+    """Five branches and a loop whose length changes, as random as they can be: nearly every step is another way."""
+
+    def make(convert):
+        draw, x = random.Random(6), tnp.ones((16 * scale, 16), dtype=tnp.float32)
+
+        def step(number):
+            y = x
+            for _ in range(draw.randrange(1, 6)):
+                y = tnp.tanh(y * 0.9 + 0.3) - 0.25
+            for _ in range(5):
+                y = tnp.sin(y) * 3.0 + x if draw.random() < 0.5 else tnp.exp(y * 0.1) - y * 0.7
+            return tnp.sum(y)
+
+        step = convert(step)
         return step, step
 
     return make
@@ -133,7 +158,7 @@ def main():
     parser.add_argument("--count", type=int, default=16, help="steps of a turn")
     parser.add_argument("--scale", type=int, default=16)
     parser.add_argument("--work", type=float, default=5.0)
-    parser.add_argument("--only", default=",".join([*coexecuted.PROGRAMS, "mlp", "lstm_cells", "overlap"]))
+    parser.add_argument("--only", default=",".join([*TERRA, "many ways", "mlp", "lstm_cells", "overlap"]))
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/coexecution.json")
     arguments = parser.parse_args()
     results = {"load_average": round(os.getloadavg()[0], 1), "threads": os.environ.get("TENSMITH_ENGINE_THREADS", "all")}
@@ -141,7 +166,9 @@ def main():
         ways = ("eager", "coexecuted")
         if name == "overlap":
             make, ways = overlapping(arguments.work), ("eager", "coexecuted", "lazy")
-        elif name in coexecuted.PROGRAMS:
+        elif name == "many ways":
+            make = of_many_ways(arguments.scale)
+        elif name in TERRA:
             make = of_terra(name, arguments.scale)
         else:
             make = of_functions(name)

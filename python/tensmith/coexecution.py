@@ -63,8 +63,8 @@ class Coexecuted:
                 return
 
     def statistics(self):
-        """How often it was called, ran as it is, was recorded and co-executed; how many steps fell back, and how many ways are known."""
-        return {"calls": self._calls, "eager": self._eager, **self._steps.statistics(), "paths": len(self._steps.paths())}
+        """How often it was called, ran as it is, was recorded and co-executed, and that by blocks; how many steps fell back; how many ways, and blocks of ways, are known."""
+        return {"calls": self._calls, "eager": self._eager, **self._steps.statistics(), "paths": len(self._steps.paths()), "blocks": self._steps.blocks}
 
     def explain(self):
         """The known ways with their graphs, and where steps have left them."""

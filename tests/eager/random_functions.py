@@ -300,13 +300,14 @@ def calls(seed):
         yield tensor(i), 2 if usual else draw.randint(0, 3), 1 if usual else draw.choice([2, 0.5, 3])
 
 
-def compare(seed, convert=ts.function, of_tensors=0.0, aliases=False):
-    """Runs a program as it is and converted; gives the function, or raises where they differ."""
+def compare(seed, convert=ts.function, of_tensors=0.0, aliases=False, rounds=1):
+    """Runs a program as it is and converted, its calls `rounds` times; gives the function, or raises where they differ."""
     program = Program(seed, of_tensors, aliases)
     imperative, speculative = program.module(f"<program {seed}>"), program.module(f"<program {seed}>")
     function = convert(speculative["main"])
     ours, theirs = state(speculative), state(imperative)
-    for number, (arguments, others) in enumerate(zip(calls(seed), calls(seed))):
+    both = (pair for _ in range(rounds) for pair in zip(calls(seed), calls(seed)))
+    for number, (arguments, others) in enumerate(both):
         expected = outcome(imperative["main"], imperative, theirs, others)
         found = outcome(function, speculative, ours, arguments)
         if expected != found:

@@ -5,6 +5,7 @@ Graphs are evaluated here, not compiled; compiled ones are held against eager st
 
 import json
 import pathlib
+import random
 import re
 import runpy
 import threading
@@ -14,7 +15,9 @@ import pytest
 
 tnp = pytest.importorskip("tensmith.numpy")
 import coexecuted  # noqa: E402
+import differential  # noqa: E402
 import random_functions  # noqa: E402
+import terra  # noqa: E402
 
 import tensmith as ts  # noqa: E402
 from tensmith import _eager, nn  # noqa: E402
@@ -33,15 +36,24 @@ def test_random_programs_do_the_same(seed):
     assert "can't be compiled" not in function.explain()
 
 
+@pytest.mark.parametrize("seed", range(200, 215))
+def test_random_programs_do_the_same_by_blocks(seed):
+    """A block that takes another's tensors, or does not give what is needed later, would differ."""
+    differential.run(seed, "blocks")
+
+
+PROGRAMS = {**coexecuted.PROGRAMS, **terra.PROGRAMS}
+
+
 def run(name, convert, steps):
     nn.manual_seed(5)
     told = []
-    step = convert(coexecuted.PROGRAMS[name](told))
+    step = convert(PROGRAMS[name](told))
     losses = [step(number) for number in range(steps)]
     return step, [float(loss) for loss in losses], told
 
 
-@pytest.mark.parametrize("name", coexecuted.PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_coexecuted(name):
     step, losses, told = run(name, ts.coexecute, 60)
     _, expected, expected_told = run(name, lambda step: step, 60)
@@ -117,6 +129,107 @@ def test_a_new_branch_costs_one_fall_back_and_leaves_no_trace():
             assert step.statistics()["fall_backs"] == 1, step.explain()
             assert step.statistics()["recorded"] == 2
     assert results[0] == results[1]
+
+
+def branches(x, flags):
+    """Ways that part and meet: with both sides, or one."""
+    y = tnp.tanh(x)
+    for flag in flags[:2]:  # the same lines, in turns
+        y = tnp.sin(y) * 3.0 if flag else tnp.cos(y) + 3.0
+        y = y + x
+    if flags[2]:
+        y = y / 3.0
+    y = tnp.cos(y)
+    y = tnp.abs(y) if flags[3] else y * y
+    y = y * 0.7
+    if flags[4]:
+        x[...] = y + x * 0.3
+    return tnp.tanh(y)
+
+
+def test_ways_that_meet_have_their_deeds_in_common():
+    """Five branches are 32 ways. Were they told apart, each would be recorded."""
+    draw, step = random.Random(1), ts.coexecute(branches)
+    found, expected = tnp.asarray([0.3, 0.6]), tnp.asarray([0.3, 0.6])
+    for _ in range(150):
+        flags = [draw.random() < 0.5 for _ in range(5)]
+        assert numpy.allclose(step(found, flags).numpy(), branches(expected, flags).numpy()), step.explain()
+        assert numpy.allclose(found.numpy(), expected.numpy())
+    counts = step.statistics()
+    assert counts["recorded"] <= 6 and counts["coexecuted"] >= 143, step.explain()
+
+
+def repeated(x, count):
+    for _ in range(count):
+        x = tnp.tanh(x * 0.9 + 0.3)
+        if float(tnp.sum(x)) > 2.5:
+            x = x - 0.25
+    return tnp.sum(x)
+
+
+def test_a_loop_is_one_whatever_its_length():
+    draw, step = random.Random(2), ts.coexecute(repeated)
+    for _ in range(60):
+        count, x = draw.randrange(12), tnp.asarray([draw.random(), 1.0, 0.75])
+        assert numpy.isclose(float(step(x, count)), float(repeated(x, count)))
+    before = step.statistics()
+    assert before["recorded"] <= 4, step.explain()
+    _eager.begin_trace()
+    step(tnp.asarray([0.5, 1.0, 0.75]), 40)  # longer than any before
+    assert set(names_of(_eager.end_trace())) == {"step"}
+    assert step.statistics()["by_blocks"] == before["by_blocks"] + 1
+
+
+def test_a_branch_that_blocks_have_not_seen_costs_one_fall_back():
+    @ts.coexecute
+    def step(x, flags, is_new):
+        y = x * 3.0
+        for flag in flags:
+            y = tnp.sin(y) if flag else y + 0.75
+        if is_new:
+            y = tnp.exp(y)
+        return tnp.sum(y)
+
+    draw = random.Random(3)
+
+    def steps(count, is_new):
+        for _ in range(count):
+            flags = [draw.random() < 0.5 for _ in range(4)]
+            assert numpy.isclose(float(step(tnp.ones(2), flags, is_new())), float(step.__wrapped__(tnp.ones(2), flags, is_new.last)))
+        return step.statistics()["fall_backs"]
+
+    class Never:
+        last = False
+
+        def __call__(self):
+            return False
+
+    class Sometimes(Never):
+        def __call__(self):
+            self.last = draw.random() < 0.5
+            return self.last
+
+    before = steps(40, Never())
+    assert steps(40, Sometimes()) == before + 1, step.explain()
+
+
+def test_steps_that_settle_on_few_ways_get_paths():
+    """Two ways that no recorded step has gone as a whole: blocks are for those that go many."""
+    step, draw = ts.coexecute(branches), random.Random(4)
+    for number in range(90):
+        flags = [draw.random() < 0.5 for _ in range(5)] if number < 30 else [number % 2 == 0] * 3 + [True, False]
+        step(tnp.asarray([0.3, 0.6]), flags)
+    before = step.statistics()
+    for number in range(8):
+        step(tnp.asarray([0.3, 0.6]), [number % 2 == 0] * 3 + [True, False])
+    assert step.statistics()["by_blocks"] == before["by_blocks"], step.explain()
+
+
+def test_a_view_is_of_a_tensor_of_the_same_size():
+    """Programs take the whole tensor, whose size the view does not say."""
+    step = ts.coexecute(lambda x: tnp.sum(x[0:3] * 1.5))
+    for size in (5, 5, 5, 3, 3, 5, 4):
+        assert float(step(tnp.ones(size))) == 4.5
 
 
 def test_what_is_kept_beyond_the_step_is_computed():
@@ -278,32 +391,22 @@ def test_a_way_that_was_not_compiled_is_not_followed(monkeypatch):
 
 
 def test_a_step_that_always_leaves_its_ways_is_left_alone():
-    def step(x, count):
-        for _ in range(count):
-            x = x + 0.75
-        return float(x)
-
-    f = ts.coexecute(step)
-    for count in range(40):
-        assert f(tnp.asarray(0.25), count) == 0.25 + 0.75 * count
+    f = ts.coexecute(lambda x: float(tnp.sum(x * 0.75)))
+    for size in range(1, 41):  # each size is another way
+        assert f(tnp.ones(size)) == 0.75 * size
     assert f.statistics()["fall_backs"] == 16
     assert "16 steps in a row" in f.explain()
 
 
 def test_the_way_that_was_run_the_longest_ago_goes():
-    def step(x, count):
-        for _ in range(count):
-            x = x + 0.75
-        return float(x)
-
-    f = ts.coexecute(step, warm_up=0)
-    for count in range(1, 40):
-        for each in (count, count, 1):  # each new one is followed once, and the first again
-            assert f(tnp.asarray(0.25), each) == 0.25 + 0.75 * each
+    f = ts.coexecute(lambda x: float(tnp.sum(x * 0.75)), warm_up=0)
+    for size in range(1, 40):
+        for each in (size, size, size, 1, 1, 1):
+            assert f(tnp.ones(each)) == 0.75 * each
     assert f.statistics()["paths"] == 32
     before = f.statistics()["fall_backs"]
-    f(tnp.asarray(0.25), 1)
-    f(tnp.asarray(0.25), 39)
+    f(tnp.ones(1))
+    f(tnp.ones(39))
     assert f.statistics()["fall_backs"] == before
 
 
