@@ -15,7 +15,7 @@ from torch.utils import _pytree
 
 from .. import Error
 from ..lowered import compiled, settings_of
-from . import contraction, control, elementwise, indexing, movement, pooling, random, reduction, run, sizes  # noqa: F401, the functions register themselves
+from . import contraction, control, elementwise, indexing, losses, movement, pooling, random, reduction, run, sizes  # noqa: F401, the functions register themselves
 from .lowering import Lowering, Value, lower
 
 
