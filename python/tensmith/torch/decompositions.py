@@ -21,9 +21,11 @@ def decompositions():
     ]))  # fmt: skip
     for loss in (aten.nll_loss_backward, aten.nll_loss2d_backward):  # losses.py
         table.pop(loss.default, None)
-    table[aten._native_multi_head_attention.default] = _attention
-    table[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
-    return table
+    return table | ours()
+
+
+def ours():
+    return {aten._native_multi_head_attention.default: _attention, aten._transformer_encoder_layer_fwd.default: _encoder_layer}
 
 
 # The two operators that modules of attention call in evaluation mode where no gradient is taken.
