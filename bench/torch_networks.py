@@ -7,6 +7,7 @@ and sizes of torchvision's are known from the package.
 import warnings
 
 VISION_COUNT = 40
+LEAST_SIDES = {"inception_v3": 80}  # pixels below which a network has nothing left to pool
 
 
 def vision_names():
@@ -31,6 +32,7 @@ def vision(name, side=224):
         if isinstance(module, torch.nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.1)
             module.running_var.uniform_(0.5, 1.5)
+    side = max(side, LEAST_SIDES.get(name, 0))
     return net.eval(), (torch.randn(1, 3, side, side),)
 
 

@@ -98,6 +98,20 @@ def test_every_package_of_the_build_is_in_the_table():
     assert used and not [name for name, word in words.items() if names.get(word, word).lower() not in table.lower()]
 
 
+# Breaks if tokenizers ask for more of ICU's data than wheels have.
+@pytest.mark.skipif(not list(BUILD.glob("icu/libicudata.so.*")), reason="ICU's data is not cut (libicu-dev, icu-devtools)")
+def test_a_part_of_icu_does_for_tokenizers():
+    pytest.importorskip("tensmith")
+    inside = BUILD.resolve() / "icu"
+    assert next(inside.glob("libicudata.so.*")).stat().st_size < 1_000_000
+    environment = os.environ | {"LD_LIBRARY_PATH": str(inside)}
+    unicode = BUILD / "lib/libtensmith_unicode.so"
+    listed = subprocess.run(["ldd", unicode], check=True, capture_output=True, text=True, env=environment).stdout
+    assert f"=> {inside}/libicudata" in listed, listed
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", ROOT / "tests/generation/test_tokenizers.py"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
 # Breaks if what a program needs that only runs modules isn't in the components that Debian's packages take it from.
 @pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("pkg-config"), reason="there is no cmake or pkg-config")
 def test_what_is_installed_is_found(tmp_path):

@@ -6,6 +6,7 @@ pictures until it has learnt something, loads what came of it, and imports the p
 """
 
 import gzip
+import json
 import pathlib
 import statistics
 import struct
@@ -69,6 +70,17 @@ def try_picture(tensmith):
         assert "convert it to PNG" in str(error), error
 
 
+def try_tokenizer(tensmith):
+    """The part of ICU that is inside has normal forms and classes of characters."""
+    splits = {"type": "Split", "pattern": {"Regex": r"\p{L}+|\p{N}"}, "behavior": "Isolated", "invert": False}
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "1": 3}, "merges": ["a b"]}
+    file = pathlib.Path("tokenizer.json")
+    file.write_text(json.dumps({"normalizer": {"type": "NFKC"}, "pre_tokenizer": splits, "model": model, "added_tokens": []}))
+    tokenizer = tensmith.language.Tokenizer(file)
+    assert tokenizer.encode("\uff41\uff42\uff11", begins=False) == [2, 3]  # wide forms of a, b and 1
+    assert tokenizer.decode([2, 3]) == "ab 1", tokenizer.decode([2, 3])
+
+
 def try_training(tensmith):
     subprocess.run([sys.executable, folder / "examples/fashion/train/make_model.py"], check=True)
     images, labels = (read_idx(folder / f"fashion-mnist/t10k-{part}.gz") for part in ("images-idx3-ubyte", "labels-idx1-ubyte"))
@@ -96,6 +108,7 @@ def main():
     try_model(tensmith)
     try_picture(tensmith)
     try_eager_tensors()
+    try_tokenizer(tensmith)
     try_training(tensmith)
     seconds = seconds_of_import()
     print(f"import: {seconds * 1000:.0f} ms beside NumPy")

@@ -17,6 +17,7 @@ from tensmith.torch import graphs  # noqa: E402
 def _fresh(tmp_path, monkeypatch):
     torch.manual_seed(0)
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
 
 
@@ -112,6 +113,107 @@ def test_training_follows_eager():
         return result
 
     assert losses(net, compiled(net)) == pytest.approx(losses(other, other), abs=1e-5)
+
+
+ENCODERS = {
+    "plain": ({}, None, None),
+    "first": ({"norm_first": True, "activation": "gelu"}, None, None),
+    "causal": ({}, torch.ones(5, 5, dtype=torch.bool).triu(1), None),
+    "padded": ({}, None, torch.arange(5) >= torch.tensor([[5], [3]])),
+    "both": ({}, torch.full((5, 5), -torch.inf).triu(1), torch.arange(5) >= torch.tensor([[4], [2]])),
+    "each head's": ({}, torch.arange(100).reshape(4, 5, 5) % 3 == 0, None),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_modules_of_attention_for_inference(name):
+    """In evaluation mode they call operators of their own. Breaks if one of their masks hides something else, or an option is lost."""
+    settings, mask, padding = ENCODERS[name]
+    net = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, **settings).eval()
+    for parameter in net.parameters():
+        nn.init.normal_(parameter, 0, 0.3)
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        given = compiled(net)(x, src_mask=mask, src_key_padding_mask=padding)
+        torch.testing.assert_close(given, net(x, src_mask=mask, src_key_padding_mask=padding), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_weights_of_attention(average):
+    """Breaks if weights are those of another head, or not in the mean."""
+    net, x = nn.MultiheadAttention(16, 4, batch_first=True).eval(), torch.randn(2, 5, 16)
+    with torch.no_grad():
+        for given, wanted in zip(compiled(net)(x, x, x, average_attn_weights=average), net(x, x, x, average_attn_weights=average)):
+            torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-4)
+
+
+OPTIMISERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-2), amsgrad=True),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.9),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=1e-3),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=1e-3),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_steps_of_optimisers(name):
+    """The step is a graph of ours, made once, and losses and parameters are those of eager's step. Breaks if an operator of a step has no
+    lowering, or if state goes by another tensor than the optimiser's."""
+    net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
+    other = copy.deepcopy(net)
+    x, target = torch.randn(16, 8), torch.randint(0, 3, (16,))
+
+    def losses(net, wrapped):
+        optimiser = OPTIMISERS[name](net.parameters())
+        step, result = wrapped(optimiser.step), []
+        for _ in range(20):
+            optimiser.zero_grad()
+            loss = nn.functional.cross_entropy(net(x), target)
+            loss.backward()
+            step()
+            result.append(loss.item())
+        return result, optimiser.state_dict()["state"]
+
+    (ours, state), (eager, wanted) = losses(net, compiled), losses(other, lambda step: step)
+    made = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert ours == pytest.approx(eager, abs=1e-5)
+    assert 1 <= made <= 2, made  # the first of momentum makes its state
+    for a, b in zip([*net.parameters(), *state[0].values()], [*other.parameters(), *wanted[0].values()]):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+LOSSES = {
+    "mean": ((6, 5), {"weight": True, "ignore_index": 2}),
+    "sum": ((6, 5), {"reduction": "sum", "label_smoothing": 0.1}),
+    "each": ((6, 5), {"reduction": "none", "weight": True}),
+    "pixels": ((2, 5, 3, 4), {"ignore_index": 0}),
+    "one": ((5,), {}),
+    "halves": ((6, 5), {"type": torch.bfloat16}),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_of_losses_by_classes(name):
+    """Breaks if a class, a weight, an ignored target or a reduction is taken for another on the way back."""
+    shape, settings = LOSSES[name]
+    settings = dict(settings)
+    x = torch.randn(shape).to(settings.pop("type", torch.float32)).requires_grad_()
+    target = torch.randint(0, 5, shape[:1] + shape[2:] if len(shape) > 1 else ())
+    if settings.get("weight"):
+        settings["weight"] = torch.rand(5)
+
+    def loss(x):
+        each = nn.functional.cross_entropy(x, target, **settings)
+        return (each * torch.linspace(1, 2, each.numel()).reshape(each.shape)).sum()
+
+    wanted, = torch.autograd.grad(loss(x), x)
+    given, = torch.autograd.grad(compiled(loss)(x), x)
+    tolerance = 1e-5 if x.dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(given, wanted, rtol=tolerance, atol=tolerance)
 
 
 def test_another_process_finds_the_module():

@@ -301,6 +301,11 @@ def _addcmul(g, x, a, b, value=1):
     return g.binary("add", g.tensor(x, dtype), g.binary("mul", product, g.scalar(value, dtype)))
 
 
+@lowers("prims.fma.default")
+def _fma(g, a, b, c):
+    return g.binary("add", g.binary("mul", g.tensor(a, g.meta.dtype), g.tensor(b, g.meta.dtype)), g.tensor(c, g.meta.dtype))
+
+
 @lowers("aten.addcdiv.default")
 def _addcdiv(g, x, a, b, value=1):
     dtype = g.meta.dtype

@@ -11,30 +11,15 @@ import os
 import threading
 
 import torch
-from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
 from ..lowered import bytes_of, compiled, settings_of
-from . import contraction, control, elementwise, indexing, movement, pooling, random, reduction, run  # noqa: F401, the functions register themselves
+from . import contraction, control, elementwise, indexing, losses, movement, pooling, random, reduction, run  # noqa: F401, the functions register themselves
+from .decompositions import decompositions
 from .lowering import Lowering, check_supported, lower
-
-def decompositions():
-    """PyTorch's own, of what isn't core, and of gradients."""
-    aten = torch.ops.aten
-    table = dict(core_aten_decompositions())
-    table.update(get_decompositions([
-        aten.native_batch_norm, aten.native_batch_norm_backward, aten.native_layer_norm_backward, aten.native_group_norm_backward,
-        aten.embedding_dense_backward, aten._softmax_backward_data, aten._log_softmax_backward_data, aten.gelu_backward,
-        aten.silu_backward, aten.hardswish_backward, aten.hardtanh_backward, aten.hardsigmoid_backward, aten.sigmoid_backward,
-        aten.tanh_backward, aten.nll_loss_forward, aten.nll_loss_backward, aten.mse_loss, aten.mse_loss_backward, aten.addmm_,
-        aten.slice_backward, aten.select_backward, aten._native_batch_norm_legit, aten.native_dropout_backward, aten.elu_backward,
-        aten.leaky_relu_backward, aten.softplus_backward, aten.binary_cross_entropy, aten.binary_cross_entropy_backward,
-        aten.smooth_l1_loss, aten.smooth_l1_loss_backward, aten.avg_pool2d_backward, aten.upsample_nearest2d_backward,
-    ]))  # fmt: skip
-    return table
 
 
 class CompiledGraph:
