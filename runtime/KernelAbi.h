@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define TENSMITH_KERNEL_ABI 2
+#define TENSMITH_KERNEL_ABI 3
 
 typedef struct TensmithCall TensmithCall;
 typedef void (*TensmithBody)(void *closure, int64_t begin, int64_t end);

@@ -22,7 +22,7 @@ import third_party  # noqa: E402
 
 FULL, RUNTIME = (tomllib.loads((ROOT / folder / "pyproject.toml").read_text()) for folder in (".", "python/runtime"))
 SYSTEM = re.compile(r"lib(c|m|dl|pthread|stdc\+\+|gcc_s|resolv)\.so|ld-linux|libtensmith_")
-NOT_SHIPPED = re.compile(r"lib(LLVM|MLIR)|libmpi|libarrow|libparquet|libtiff|libdnnl|libopenblas|libcpp-httplib|libicu")  # see THIRD-PARTY.md, "Not in them"
+NOT_SHIPPED = re.compile(r"lib(LLVM|MLIR)|libmpi|libarrow|libparquet|libtiff|libdnnl|libopenblas|libcpp-httplib")  # see THIRD-PARTY.md, "Not in them"
 
 
 # Breaks if one of the projects goes its own way, or a wheel would contain less than the other needs.
