@@ -24,6 +24,7 @@
 #include "compiler/rewrite/FourierCost.h"
 #include "compiler/rewrite/PassCost.h"
 
+#include <algorithm>
 #include <vector>
 
 using namespace mlir;
@@ -197,8 +198,8 @@ private:
     }
   }
 
-  /// Of the passes in the set by transforms, and the others plain. Transforms of the image are made
-  /// on the way there and again on the way back (RepeatElementwise.cpp); of the cotangent once.
+  /// Of the passes in the set by transforms, each of which is made once, and the others plain.
+  /// Large ones of the image are made on the way there and again on the way back.
   double cyclesOf(ArrayRef<Pass *> open, unsigned set, const FourierTile &tile) const {
     double cycles = 0, x = 0;
     bool g = false;
@@ -211,7 +212,16 @@ private:
       x += pass->kind != PassKind::Image;
       g |= pass->kind != PassKind::Output;
     }
+    if (!makesAgain(tile))
+      x = std::min(x, 1.0);
     return cycles + x * cost_.ofImage(tile) + (g ? cost_.ofOutputs(tile) : 0);
+  }
+
+  bool makesAgain(const FourierTile &tile) const {
+    const PassSizes &sizes = layer_[0].sizes;
+    double numbers = double(tile.planes(kFourierThirds)) *
+                     double(sizes.images * tile.tilesOf(sizes.output)) * double(sizes.in);
+    return numbers * sizeof(float) >= double(kMostKeptSpectra);
   }
 
   void tell(const Pass &pass) const {

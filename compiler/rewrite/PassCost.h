@@ -9,6 +9,10 @@
 
 namespace tensmith::rewrite {
 
+/// Bytes of an image's spectra from which on they are not kept from the way there to the way back,
+/// but made again (RepeatElementwise.cpp).
+inline constexpr int64_t kMostKeptSpectra = 8 << 20;
+
 /// What a pass gives: the convolution, or the gradient of its image or of its weights.
 enum class PassKind : uint8_t { Output, Image, Weights };
 

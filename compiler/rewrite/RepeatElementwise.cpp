@@ -19,6 +19,7 @@
 #include "compiler/graph/Outputs.h"
 #include "compiler/graph/Shape.h"
 #include "compiler/graph/States.h"
+#include "compiler/rewrite/PassCost.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "base/DataType.h"
@@ -144,7 +145,8 @@ private:
     SmallVector<graph::FourierInputOp> spectra(block_.getOps<graph::FourierInputOp>());
     for (graph::FourierInputOp op : spectra) {
       Value planes = op.getResult();
-      if (!crosses(planes) || bytesOf(op.getX()) < 0 || bytesOf(op.getX()) >= bytesOf(planes))
+      int64_t own = bytesOf(planes), image = bytesOf(op.getX());
+      if (!crosses(planes) || own < kMostKeptSpectra || image < 0 || image >= own)
         continue;
       Operation *first = nullptr;
       for (Operation *user : planes.getUsers())

@@ -104,7 +104,7 @@ TEST(BadModule, AFlippedWeightIsCaughtWhenAsked) {
 
 TEST(BadModule, OfAnotherVersionAbiOrMachine) {
   expectRefused(withHeader([](ModuleHeader &header) { header.formatMajor += 1; }),
-                "format 2.8, and this runtime reads 1.8");
+                "format 2.9, and this runtime reads 1.9");
   expectRefused(withHeader([](ModuleHeader &header) { header.formatMinor += 1; }),
                 "update the runtime");
   expectRefused(withHeader([](ModuleHeader &header) { header.kernelAbi += 1; }), "ABI");

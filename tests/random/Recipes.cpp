@@ -108,9 +108,8 @@ double weightByRecord(OperationName name) {
 
 ArrayRef<ArrayRef<NamedRecipe>> tables() {
   static const ArrayRef<NamedRecipe> kTables[] = {
-      contractionRecipes(), creationRecipes(),  elementwiseRecipes(),
-      gatherRecipes(),      movementRecipes(),  normalizationRecipes(),
-      resamplingRecipes(),  transformRecipes(), windowRecipes()};
+      contractionRecipes(), creationRecipes(),      elementwiseRecipes(), gatherRecipes(),
+      movementRecipes(),    normalizationRecipes(), resamplingRecipes(),  windowRecipes()};
   return kTables;
 }
 
