@@ -5,6 +5,8 @@ import math
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
+from .adjoints import adjoints
+
 aten = torch.ops.aten
 
 
@@ -25,7 +27,20 @@ def decompositions():
 
 
 def ours():
-    return {aten._native_multi_head_attention.default: _attention, aten._transformer_encoder_layer_fwd.default: _encoder_layer}
+    return {
+        aten._native_multi_head_attention.default: _attention,
+        aten._transformer_encoder_layer_fwd.default: _encoder_layer,
+        aten._trilinear.default: _trilinear,
+        **adjoints(),
+    }
+
+
+def _trilinear(a, b, c, expand1, expand2, expand3, sumdim, unroll_dim=1):
+    """The sum of a product of three along some dimensions, after each has got those of size 1 that it lacks."""
+    for axes, i in ((expand1, 0), (expand2, 1), (expand3, 2)):
+        for axis in axes:
+            a, b, c = (x.unsqueeze(axis) if i == place else x for place, x in enumerate((a, b, c)))
+    return (a * b * c).sum(sumdim)
 
 
 # The two operators that modules of attention call in evaluation mode where no gradient is taken.

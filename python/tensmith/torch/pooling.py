@@ -195,8 +195,8 @@ def _embedding_bag(g, weight, indices, offsets, scale_grad=False, mode=0, sparse
     """Rows of a table, summed (mode 0), averaged (1) or the largest (2) of each bag; a bag begins at each offset."""
     if padding is not None and padding >= 0:
         raise Error("bags with an index that counts for nothing are not known")
-    if g.is_used(3) or (g.is_used(1) and mode == 2):
-        raise Error("gradients of bags of embeddings are not known")
+    if mode == 2 and (g.is_used(1) or g.is_used(3)):
+        raise Error("gradients of the largest of a bag are not known")
     starts = g.slice(offsets, 0, 0, offsets.shape[0] - 1) if include_last else offsets
     bags, count, width = starts.shape[0], indices.shape[0], weight.shape[1]
     rows = g.op("gather", [weight, indices], [count, width], axis=0)

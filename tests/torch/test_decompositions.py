@@ -1,0 +1,68 @@
+"""Operators that PyTorch does not take apart, or whose ways back it doesn't: answers and gradients are eager's.
+
+Breaks if a window, a weight or a border is another one than PyTorch's.
+"""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.5")
+pytest.importorskip("tensmith", reason="the Python package is not built")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import tensmith.torch  # noqa: E402
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def resized(mode, **settings):
+    return Function(lambda x: functional.interpolate(x, mode=mode, antialias=True, **settings))
+
+
+PICTURE = ((2, 3, 7, 10),)
+CASES = {
+    "borders 1d": (nn.ReplicationPad1d((2, 1)), ((2, 3, 4),)),
+    "borders 2d": (nn.ReplicationPad2d((0, 3, 2, 1)), PICTURE),
+    "borders 3d": (nn.ReplicationPad3d((1, 0, 2, 2, 1, 3)), ((1, 2, 3, 1, 4),)),
+    "borders cut off": (nn.ReplicationPad2d((-1, 2, 1, -2)), PICTURE),
+    "smaller": (resized("bilinear", size=(3, 4)), PICTURE),
+    "larger": (resized("bilinear", size=(9, 21)), PICTURE),
+    "aligned": (resized("bilinear", size=(4, 15), align_corners=True), PICTURE),
+    "by a factor": (resized("bilinear", scale_factor=0.6, recompute_scale_factor=False), PICTURE),
+    "cubic, smaller": (resized("bicubic", size=(3, 4)), PICTURE),
+    "cubic, larger": (resized("bicubic", size=(9, 13)), PICTURE),
+    "bilinear form": (nn.Bilinear(5, 6, 3), ((4, 5), (4, 6))),
+    "bags, summed": (nn.EmbeddingBag(10, 4, mode="sum"), None),
+    "bags, in the mean": (nn.EmbeddingBag(10, 4, mode="mean"), None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_eager(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    net, shapes = CASES[name]
+    other = copy.deepcopy(net)
+
+    def results(net, call):
+        if shapes is None:
+            inputs, given = [], (torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 4, 4]))
+        else:
+            inputs = given = [torch.linspace(-1, 1, torch.Size(shape).numel()).cos().reshape(shape).flip(-1).requires_grad_() for shape in shapes]
+        y = call(*given)
+        weights = torch.linspace(1, 2, y.numel()).reshape(y.shape)
+        return [y.detach(), *torch.autograd.grad((y * weights).sum(), [*inputs, *net.parameters()])]
+
+    for given, wanted in zip(results(net, torch.compile(net, backend=tensmith.torch.backend)), results(other, other), strict=True):
+        torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-4)
