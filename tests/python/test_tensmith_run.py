@@ -255,6 +255,36 @@ def test_codes_on_boards_give_what_they_give_here(tmp_path, cpu, emulated, signe
     assert numpy.abs(outputs[0]).max() > 0.5
 
 
+def codes_of(x, low, high):
+    """Of numbers with the scale 1: ties to even, clamped; NaN has zero's code."""
+    return numpy.nan_to_num(numpy.clip(numpy.rint(x), low, high), nan=0.0)
+
+
+# Breaks if a clamp before the rounding gives another code than one behind it, or an instruction takes NaN, ties or what is out of
+# range in a way of its own: of vectors and of what is left of them.
+@pytest.mark.parametrize("target, emulator", [("host", ()), ("aarch64:cortex-a53", ("qemu-aarch64", "-cpu", "cortex-a53")),
+                                              ("aarch64:cortex-a76", ("qemu-aarch64", "-cpu", "cortex-a76"))])  # fmt: skip
+def test_codes_of_ties_extremes_and_nan(tmp_path, target, emulator):
+    x = numpy.array([-300, -129, -128.5, -127.5, -1.5, -0.5, -0.0, 0, 0.5, 1.5, 2.5, 127.5, 128.5, 254.5, 255.5, 256, 3e9, -3e9,
+                     numpy.inf, -numpy.inf, numpy.nan], numpy.float32)  # fmt: skip
+    limits = {"u": (numpy.uint8, 0, 255), "s": (numpy.int8, -128, 127)}
+    nodes, outputs, constants = [helper.make_node("Round", ["x"], ["r"])], [], []
+    for name, (kind, low, high) in limits.items():
+        of = helper.np_dtype_to_tensor_dtype(numpy.dtype(kind))
+        constants += [numpy_helper.from_array(numpy.float32(value), f"{name}{end}") for end, value in (("l", low), ("h", high))]
+        nodes += [helper.make_node("Clip", ["r", f"{name}l", f"{name}h"], [f"{name}c"]), helper.make_node("Cast", [f"{name}c"], [f"{name}y"], to=of)]
+        outputs.append(helper.make_tensor_value_info(f"{name}y", of, [x.size]))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [x.size])], outputs, constants)
+    (tmp_path / "c.onnx").write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+    numpy.save(tmp_path / "x.npy", x)
+    program = (*emulator, program_for("aarch64")) if emulator else (PROGRAM,)
+    tensmith("compile", tmp_path / "c.onnx", "--target", target, "-o", tmp_path / "m.so")
+    said = run(tmp_path / "m.so", "--input", f"x={tmp_path / 'x.npy'}", "--out", tmp_path / "out", program=program)
+    for output in json.loads(said.stdout)["outputs"]:
+        kind, low, high = limits[output["name"][0]]
+        numpy.testing.assert_array_equal(numpy.load(output["file"]), codes_of(x, low, high).astype(kind))
+
+
 HEIGHTS = (1, 2, 3, 5, 6, 7, 12, 13)
 
 
