@@ -252,11 +252,21 @@ const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &m
                               contraction.accumulator);
 }
 
-bool mayTakeBursts(const Contraction &contraction, const Machine &machine) {
+std::optional<Burst> burstOf(const Contraction &contraction, const Machine &machine) {
+  // 4 x 4 accumulators, 4 vectors of A, and 8 of B are 28 registers; 5 x 4 + 5 + 4 are 29.
+  constexpr Burst kTwoSteps{.rows = 4, .steps = 2}, kTallTile{.rows = 5, .steps = 1};
+  if (!machine.hold || !(machine.inOrder || machine.multipliesLanes))
+    return std::nullopt;
+  if (const Intrinsic *products = productsOf(contraction, machine)) {
+    bool takesLane = products->rows == 1 && products->has(TakesLane) && machine.multipliesLanes;
+    if (!takesLane)
+      return std::nullopt;
+    return machine.inOrder ? kTwoSteps : kTallTile;
+  }
   auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
-  return (machine.inOrder || machine.multipliesLanes) && machine.hold &&
-         isFloat(contraction.left) && isFloat(contraction.panels) &&
-         contraction.accumulator.isF32();
+  if (isFloat(contraction.left) && isFloat(contraction.panels) && contraction.accumulator.isF32())
+    return kTwoSteps;
+  return std::nullopt;
 }
 
 int64_t stepOf(const Machine &machine, Type left, Type right, Type accumulator) {

@@ -45,8 +45,6 @@ int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Point
 /// Rows of the register tile that goes with it: 6 x 2 accumulators, 2 vectors of B and a broadcast
 /// of A are 15 of 16 registers; 6 x 4 + 4 + 1 are 29 of 32.
 inline constexpr int64_t kTileRows = 6;
-/// The same of bursts: 4 x 4 accumulators, 4 vectors of A, and 8 of B for two steps are 28.
-inline constexpr int64_t kBurstRows = 4;
 
 /// An operand as it lies in memory: 16 bits that are widened to f32 right where it is multiplied,
 /// or the operand itself.
@@ -106,8 +104,13 @@ llvm::SetVector<mlir::Operation *> dependentOn(mlir::Operation *source,
 const Intrinsic *productsOf(const Contraction &contraction, const Machine &machine);
 /// The same of a matrix unit.
 const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &machine);
-/// Whether products of f32 are made in bursts (RegisterTile.h), where rows of A are not turned.
-bool mayTakeBursts(const Contraction &contraction, const Machine &machine);
+/// Steps of a register tile whose operands are loaded together (RegisterTile.h), and the rows of
+/// the tile that leaves registers for them.
+struct Burst {
+  int64_t rows, steps;
+};
+/// None where operands are loaded as they are multiplied. Rows of A that are turned have none.
+std::optional<Burst> burstOf(const Contraction &contraction, const Machine &machine);
 /// How many products are added up at once where operands have these elements.
 int64_t stepOf(const Machine &machine, mlir::Type left, mlir::Type right, mlir::Type accumulator);
 /// The same of a product or a convolution, whose operands are stored so.

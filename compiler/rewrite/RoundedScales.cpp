@@ -5,8 +5,9 @@
 //
 //   round((x * a + b) * c)          ->  round(x * (a * c) + b * c)
 //   round((x * a + y * b) * c)      ->  round(x * (a * c) + y * (b * c))
+//   round(conv(x * a, w, b) * c)    ->  round(conv(x, w * (a * c), b * c))
 //
-// for constants a, b and c (or a quotient by c), which takes an operation from each element. The
+// for constants a, b, c and w (or a quotient by c), which takes an operation from each element. The
 // number that is rounded differs in its last bits, as it does between any two ways of scaling a
 // code: where it is halfway between two codes, the other one may come out. So it is for the policy
 // `fast` alone, and only where the result is rounded anyway. Constants that would overflow or lose
@@ -14,6 +15,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/GraphCode.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include <cmath>
@@ -33,6 +35,17 @@ bool isConstant(Value value) {
   return type && type.getElementType().isF32() && type.getNumElements() <= kLargestConstant;
 }
 
+bool isScalar(Value value) {
+  return isConstant(value) && cast<RankedTensorType>(value.getType()).getNumElements() == 1;
+}
+
+/// Whether it is one of f32 with constant weights, and a constant bias or none.
+bool isOfConstants(Operation *op) {
+  auto conv = dyn_cast<graph::ConvOp>(op);
+  return conv && getElementTypeOrSelf(conv.getType()).isF32() && isConstant(conv.getW()) &&
+         (graph::GraphCode::isAbsent(conv.getBias()) || isConstant(conv.getBias()));
+}
+
 /// Whether a factor can be multiplied into constants that `value` is computed from.
 bool takesFactor(Value value, int depth = kDepth) {
   if (isConstant(value))
@@ -42,6 +55,8 @@ bool takesFactor(Value value, int depth = kDepth) {
     return false;
   if (isa<graph::MulOp>(op))
     return isConstant(op->getOperand(0)) || isConstant(op->getOperand(1));
+  if (isOfConstants(op))
+    return true;
   return isa<graph::AddOp>(op) && takesFactor(op->getOperand(0), depth - 1) &&
          takesFactor(op->getOperand(1), depth - 1);
 }
@@ -60,6 +75,12 @@ bool isSound(graph::ConstantOp constant, graph::ConstantOp from) {
   return true;
 }
 
+Value withWeights(OpBuilder &builder, graph::ConvOp conv, Value x, Value weights, Value bias) {
+  Operation *other = builder.clone(*conv);
+  other->setOperands({x, weights, bias});
+  return other->getResult(0);
+}
+
 /// value * factor, without an operation more; null where a constant can't be made.
 Value multiplied(OpBuilder &builder, Value value, Value factor) {
   graph::ShapeContext shapes(builder.getContext());
@@ -71,6 +92,14 @@ Value multiplied(OpBuilder &builder, Value value, Value factor) {
     return sound ? product : Value();
   }
   Operation *op = value.getDefiningOp();
+  if (auto conv = dyn_cast<graph::ConvOp>(op)) {
+    bool hasBias = !graph::GraphCode::isAbsent(conv.getBias());
+    Value weights = multiplied(builder, conv.getW(), factor);
+    Value bias = hasBias ? multiplied(builder, conv.getBias(), factor) : conv.getBias();
+    bool fit = weights && bias && weights.getType() == conv.getW().getType() &&
+               bias.getType() == conv.getBias().getType();
+    return fit ? withWeights(builder, conv, conv.getX(), weights, bias) : Value();
+  }
   Value a = op->getOperand(0), b = op->getOperand(1);
   bool isSum = isa<graph::AddOp>(op), first = !isSum && isConstant(a);
   if (isSum || first)
@@ -94,7 +123,7 @@ std::optional<Scaled> scaledBefore(graph::RoundOp round, OpBuilder &builder) {
   if (isa<graph::MulOp>(op) && isConstant(scaled.sum))
     std::swap(scaled.sum, scaled.factor);
   if (!isConstant(scaled.factor) || isConstant(scaled.sum) || !takesFactor(scaled.sum) ||
-      cast<RankedTensorType>(scaled.factor.getType()).getNumElements() != 1)
+      !isScalar(scaled.factor))
     return std::nullopt;
   if (isa<graph::DivOp>(op)) {
     graph::ShapeContext shapes(builder.getContext());
@@ -116,6 +145,32 @@ void eraseUnused(Operation *op) {
     eraseUnused(operand.getDefiningOp());
 }
 
+/// Of the convolutions that `value` sums up, what their images are multiplied by goes into their
+/// weights.
+void mergeImageScales(OpBuilder &builder, Value value, int depth = kDepth) {
+  Operation *op = value.getDefiningOp();
+  if (!op || depth == 0 || !value.hasOneUse())
+    return;
+  if (isa<graph::AddOp, graph::MulOp>(op))
+    for (Value operand : SmallVector<Value>(op->getOperands()))
+      mergeImageScales(builder, operand, depth - 1);
+  auto scaled = isOfConstants(op) ? op->getOperand(0).getDefiningOp<graph::MulOp>() : nullptr;
+  if (!scaled || !scaled->hasOneUse())
+    return;
+  Value image = scaled.getA(), factor = scaled.getB();
+  if (isScalar(image))
+    std::swap(image, factor);
+  if (!isScalar(factor) || image.getType() != scaled.getType())
+    return;
+  auto conv = cast<graph::ConvOp>(op);
+  builder.setInsertionPoint(conv);
+  Value weights = multiplied(builder, conv.getW(), factor);
+  if (weights && weights.getType() == conv.getW().getType()) {
+    value.replaceAllUsesWith(withWeights(builder, conv, image, weights, conv.getBias()));
+    eraseUnused(conv);
+  }
+}
+
 } // namespace
 
 LogicalResult mergeScales(func::FuncOp function, const Options &options) {
@@ -128,10 +183,11 @@ LogicalResult mergeScales(func::FuncOp function, const Options &options) {
     auto scaled = scaledBefore(round, builder);
     Value merged = scaled ? multiplied(builder, scaled->sum, scaled->factor) : Value();
     Value before = round.getX();
-    if (!merged || merged.getType() != before.getType())
-      continue;
-    round->setOperand(0, merged);
-    eraseUnused(before.getDefiningOp());
+    if (merged && merged.getType() == before.getType()) {
+      round->setOperand(0, merged);
+      eraseUnused(before.getDefiningOp());
+    }
+    mergeImageScales(builder, round.getX());
   }
   return success();
 }

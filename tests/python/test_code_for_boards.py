@@ -51,10 +51,39 @@ def test_widening_products_are_added_as_they_are_made(tmp_path):
 
 
 # Breaks if rows are loaded an element at a time where a lane of a register can be multiplied: all four lanes of one are used.
-@pytest.mark.parametrize("cpu", ["cortex-a53", "neoverse-n1"])
-def test_rows_are_loaded_four_steps_at_once(tmp_path, cpu):
-    code = assembly(tmp_path, f"aarch64:{cpu}", FLOATS)
-    assert re.search(r"\tfmla\tv\d+\.4s, v\d+\.4s, v\d+\.s\[3\]", code)
+@pytest.mark.parametrize("cpu, form, instruction", [
+    ("cortex-a53", FLOATS, r"fmla\tv\d+\.4s, v\d+\.4s, v\d+\.s\[3\]"), ("neoverse-n1", FLOATS, r"fmla\tv\d+\.4s, v\d+\.4s, v\d+\.s\[3\]"),
+    ("neoverse-n1", CODES, r"sdot\tv\d+\.4s, v\d+\.16b, v\d+\.4b\[3\]"), ("cortex-a55", CODES, r"sdot\tv\d+\.4s, v\d+\.16b, v\d+\.4b\[3\]"),
+])  # fmt: skip
+def test_rows_are_loaded_four_steps_at_once(tmp_path, cpu, form, instruction):
+    assert re.search(r"\t" + instruction, assembly(tmp_path, f"aarch64:{cpu}", form))
+
+
+CODED = """func.func @main(%x: tensor<64x128xi8>, %w: tensor<128x64xi8>) -> tensor<64x64x{result}> {{
+  %low = graph.constant {{value = dense<0.0> : tensor<f32>}} : () -> tensor<f32>
+  %high = graph.constant {{value = dense<{high}> : tensor<f32>}} : () -> tensor<f32>
+  %scale = graph.constant {{value = dense<0.01> : tensor<f32>}} : () -> tensor<f32>
+  %0 = graph.matmul %x, %w {{accumulate_i32 = true}} : (tensor<64x128xi8>, tensor<128x64xi8>) -> tensor<64x64xi32>
+  %1 = graph.cast %0 {{to = f32}} : (tensor<64x64xi32>) -> tensor<64x64xf32>
+  %2 = graph.mul %1, %scale : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+  %3 = graph.round %2 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %4 = graph.max %3, %low : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+  %5 = graph.min %4, %high : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+  %6 = graph.cast %5 {{to = {result}}} : (tensor<64x64xf32>) -> tensor<64x64x{result}>
+  return %6 : tensor<64x64x{result}>
+}}
+"""
+
+
+# Breaks if a code is clamped by comparisons and selections, rounded by an instruction of its own, or freed of NaN before it is converted.
+# 2.5 is no whole number: there the rounding comes first.
+@pytest.mark.parametrize("result, high, has, lacks", [("ui8", 255.0, ["fcvtns"], ["frintn", "fcmge", "fcmle", "fcmeq"]),
+                                                      ("f32", 2.5, ["frintn", "fmax", "fmin"], ["fcmge", "fcmle"])])  # fmt: skip
+def test_codes_are_rounded_clamped_and_converted_by_an_instruction_each(tmp_path, result, high, has, lacks):
+    (tmp_path / "codes.mlir").write_text(CODED.format(result=result, high=high))
+    tensmith("compile", tmp_path / "codes.mlir", "--target", "aarch64:cortex-a76", "--no-cache", "--dump-ir", tmp_path, "-o", tmp_path / "m.so")
+    used = set(re.findall(r"^\t(\w+)\tv", "".join(path.read_text() for path in tmp_path.glob("*.s")), re.MULTILINE))
+    assert used.issuperset(has) and used.isdisjoint(lacks)
 
 
 # Breaks if a main loop gets an instruction more, or one at a place where the CPU waits for it: by llvm-mca's models.

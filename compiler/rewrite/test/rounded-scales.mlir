@@ -63,3 +63,42 @@ func.func @too_small(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
   %2 = graph.round %1 : (tensor<3x2xf32>) -> tensor<3x2xf32>
   return %2 : tensor<3x2xf32>
 }
+
+// -----
+
+// Of a convolution both scales go into its weights, that of the result into its bias as well.
+// CHECK-LABEL: func @convolution
+// CHECK-NOT: graph.mul
+// CHECK-DAG: %[[WEIGHTS:.*]] = graph.constant {{.*}}3.000000e+00{{.*}}6.000000e+00
+// CHECK-DAG: %[[BIAS:.*]] = graph.constant {{.*}}dense<[2.000000e+00, 8.000000e+00]>
+// CHECK: %[[Y:.*]] = graph.conv %arg0, %[[WEIGHTS]], %[[BIAS]]
+// CHECK-NEXT: graph.round %[[Y]]
+func.func @convolution(%x: tensor<1x5x2xf32>) -> tensor<1x5x2xf32> {
+  %w = graph.constant {value = dense<[[[1.0]], [[2.0]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
+  %b = graph.constant {value = dense<[1.0, 4.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %a = graph.constant {value = dense<1.5> : tensor<f32>} : () -> tensor<f32>
+  %c = graph.constant {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = graph.mul %x, %a : (tensor<1x5x2xf32>, tensor<f32>) -> tensor<1x5x2xf32>
+  %1 = graph.conv %0, %w, %b {dilations = array<i64: 1>, group = 2 : i64, layout = "channels_last", pads = array<i64: 0, 0>, strides = array<i64: 1>} : (tensor<1x5x2xf32>, tensor<2x1x1xf32>, tensor<2xf32>) -> tensor<1x5x2xf32>
+  %2 = graph.mul %1, %c : (tensor<1x5x2xf32>, tensor<f32>) -> tensor<1x5x2xf32>
+  %3 = graph.round %2 : (tensor<1x5x2xf32>) -> tensor<1x5x2xf32>
+  return %3 : tensor<1x5x2xf32>
+}
+
+// -----
+
+// What else reads the scaled image would have to scale it again.
+// CHECK-LABEL: func @image_read_by_others
+// CHECK: graph.mul %arg0
+// CHECK: graph.conv
+// CHECK-NOT: graph.mul
+func.func @image_read_by_others(%x: tensor<1x5x2xf32>) -> (tensor<1x5x2xf32>, tensor<1x5x2xf32>) {
+  %w = graph.constant {value = dense<[[[1.0]], [[2.0]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
+  %none = graph.none : none
+  %a = graph.constant {value = dense<1.5> : tensor<f32>} : () -> tensor<f32>
+  %0 = graph.mul %x, %a : (tensor<1x5x2xf32>, tensor<f32>) -> tensor<1x5x2xf32>
+  %1 = graph.conv %0, %w, %none {dilations = array<i64: 1>, group = 2 : i64, layout = "channels_last", pads = array<i64: 0, 0>, strides = array<i64: 1>} : (tensor<1x5x2xf32>, tensor<2x1x1xf32>, none) -> tensor<1x5x2xf32>
+  %2 = graph.mul %1, %a : (tensor<1x5x2xf32>, tensor<f32>) -> tensor<1x5x2xf32>
+  %3 = graph.round %2 : (tensor<1x5x2xf32>) -> tensor<1x5x2xf32>
+  return %3, %0 : tensor<1x5x2xf32>, tensor<1x5x2xf32>
+}

@@ -3,8 +3,8 @@
 
 #include "compiler/kernel/EmittedKernel.h"
 #include "compiler/targets/cpu/codegen/HalfExpansion.h"
+#include "compiler/targets/cpu/codegen/NumericInstructions.h"
 
-#include "mlir/Conversion/ArithCommon/AttrToLLVMConverter.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -176,40 +176,6 @@ struct ExpandRemainder : OpRewritePattern<arith::RemFOp> {
   }
 };
 
-/// before: arith.fptosi (math.roundeven %x : vector<8xf32>) to vector<8xi32>
-/// after:  llvm.intr.lrint %x
-/// One instruction on x86, where what doesn't fit gives some number as well.
-struct ConvertRounded : OpRewritePattern<arith::FPToSIOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(arith::FPToSIOp op, PatternRewriter &rewriter) const override {
-    auto rounded = op.getIn().getDefiningOp<math::RoundEvenOp>();
-    auto type = dyn_cast<VectorType>(op.getType());
-    if (!rounded || !type || !type.getElementType().isInteger(32) ||
-        !getElementTypeOrSelf(rounded.getType()).isF32())
-      return rewriter.notifyMatchFailure(op, "no vector of rounded f32 to i32");
-    rewriter.replaceOpWithNewOp<LLVM::LrintOp>(op, type, rounded.getOperand());
-    return success();
-  }
-};
-
-/// before: arith.maximumf %a, %b : f32
-/// after:  llvm.intr.maximum(%a, %b)
-/// Written as a comparison and two selections, as otherwise, LLVM does not see that a loop looks
-/// for the largest, and computes one element after the other.
-template <typename Op, typename Intrinsic> struct ExtremumByIntrinsic : OpRewritePattern<Op> {
-  using OpRewritePattern<Op>::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
-    if (!op.getType().isF32() && !op.getType().isF64())
-      return rewriter.notifyMatchFailure(op, "no single f32 or f64");
-    rewriter.replaceOpWithNewOp<Intrinsic>(
-        op, op.getType(), op.getLhs(), op.getRhs(),
-        arith::convertArithFastMathFlagsToLLVM(op.getFastmath()));
-    return success();
-  }
-};
-
 /// before: vector.create_mask %n : vector<8xi1>
 /// after:  vector.create_mask min(max(%n, 0), 8)
 /// The same mask, and from there on 32 bits are enough for the comparison, as its lowering then
@@ -337,6 +303,7 @@ Status apply(ModuleOp module, RewritePatternSet patterns, const char *what) {
 } // namespace
 
 Status expandOperations(ModuleOp module, const Cpu &machine) {
+  convertRounded(module, machine);
   RewritePatternSet scalar(module.getContext());
   addElementaryFunctions(scalar, machine);
   scalar.add<TruncateDoubleByOdd>(module.getContext(),
@@ -349,12 +316,8 @@ Status expandOperations(ModuleOp module, const Cpu &machine) {
   scalar.add<StoreBits<LLVM::StoreOp>, StoreBits<LLVM::MaskedStoreOp>, LoadBits<LLVM::LoadOp>,
              LoadBits<LLVM::MaskedLoadOp>>(module.getContext(), machine.convertsHalves());
   arith::populateArithExpandOpsPatterns(scalar);
-  scalar.add<ExtremumByIntrinsic<arith::MaximumFOp, LLVM::MaximumOp>,
-             ExtremumByIntrinsic<arith::MinimumFOp, LLVM::MinimumOp>>(module.getContext(),
-                                                                      /*benefit=*/2);
+  addExtrema(scalar, machine);
   arith::populateExpandBFloat16Patterns(scalar);
-  if (machine.has("avx2"))
-    scalar.add<ConvertRounded>(module.getContext());
   if (!machine.convertsHalves())
     addHalfExpansions(scalar);
   if (Status status = apply(module, std::move(scalar), "elementary functions"); !status.ok())

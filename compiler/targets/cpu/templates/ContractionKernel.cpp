@@ -33,8 +33,9 @@ constexpr const Choice *kChoices[] = {
 int64_t tileRows(const Contraction &contraction, const Machine &machine) {
   const Intrinsic *products = productsOf(contraction, machine);
   // Fewer sums leave registers for what several steps load together (RegisterTile.cpp).
-  if (mayTakeBursts(contraction, machine) && rowPlace(contraction) != RowPlace::Turned)
-    return kBurstRows;
+  if (auto burst = burstOf(contraction, machine);
+      burst && rowPlace(contraction) != RowPlace::Turned)
+    return burst->rows;
   bool fused = products ? products->has(AddsToSum) : isa<FloatType>(contraction.accumulator);
   constexpr int64_t kFewRegisters = 16;
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;

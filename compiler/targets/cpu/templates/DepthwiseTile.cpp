@@ -180,10 +180,7 @@ SmallVector<Value> DepthwiseTile::tapIndices(int64_t tap) {
 }
 
 void DepthwiseTile::emitChannels(Value channel, int64_t vectors, Value mask) {
-  auto &builder = math_.builder;
-  Type type = VectorType::get({lanes_}, accumulator_);
-  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
-  SmallVector<Value> sums(rows_.size() * vectors, zero);
+  SmallVector<Value> sums = beginnings(channel, vectors, mask);
   if (prefetches_)
     prefetchNext(channel);
   if (isLooped())
@@ -197,6 +194,23 @@ void DepthwiseTile::emitChannels(Value channel, int64_t vectors, Value mask) {
   for (size_t row = 0; row < rows_.size(); ++row)
     for (int64_t v = 0; v < vectors; ++v)
       finishVector(rows_[row], math_.add(channel, v * lanes_), sums[row * vectors + v], mask);
+}
+
+/// The bias, or zero: to add it to a sum of products would be an operation more.
+SmallVector<Value> DepthwiseTile::beginnings(Value channel, int64_t vectors, Value mask) {
+  auto &builder = math_.builder;
+  Type type = VectorType::get({lanes_}, accumulator_);
+  bool hasBias = !isa<NoneType>(root_.getBias().getType());
+  SmallVector<Value> sums;
+  for (int64_t v = 0; v < vectors; ++v)
+    sums.push_back(
+        hasBias
+            ? emitter_.element(root_.getBias(), {{math_.add(channel, v * lanes_)}, lanes_, mask})
+            : Value(builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type))));
+  SmallVector<Value> all;
+  for (size_t row = 0; row < rows_.size(); ++row)
+    llvm::append_range(all, sums);
+  return all;
 }
 
 void DepthwiseTile::prefetchNext(Value channel) {
@@ -282,10 +296,6 @@ Value DepthwiseTile::asPairs(Value elements) {
 void DepthwiseTile::finishVector(Value row, Value channel, Value sum, Value mask) {
   Position at{math_.delinear(row, ArrayRef(outDims_).drop_back()), lanes_, mask};
   at.indices.push_back(channel);
-  if (!isa<NoneType>(root_.getBias().getType())) {
-    Value bias = emitter_.element(root_.getBias(), {{channel}, lanes_, mask});
-    sum = math_.builder.create<arith::AddFOp>(math_.location, sum, bias);
-  }
   emitter_.define(root_.getY(), [sum](const Position &) { return sum; });
   finish_(at, row);
 }

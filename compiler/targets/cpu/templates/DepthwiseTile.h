@@ -69,6 +69,7 @@ private:
                                            llvm::ArrayRef<mlir::Value> sums);
   llvm::SmallVector<mlir::Value> tapIndices(int64_t tap);
   void emitChannels(mlir::Value channel, int64_t vectors, mlir::Value mask);
+  llvm::SmallVector<mlir::Value> beginnings(mlir::Value channel, int64_t vectors, mlir::Value mask);
   /// Of the tile beside this one, what no tile before has read.
   void prefetchNext(mlir::Value channel);
   mlir::Value maskFrom(mlir::Value channel);

@@ -37,6 +37,21 @@ bool storesHalves(graph::KernelOp kernel, const Contraction &contraction) {
   });
 }
 
+/// What takes a number for each column off the sums, if nothing else reads these. In integers it is
+/// the same where sums begin at less than zero.
+graph::SubOp subtraction(const Contraction &contraction) {
+  Value sums = contraction.root->getResult(0);
+  if (!isa<IntegerType>(contraction.accumulator) || contraction.bias || !sums.hasOneUse())
+    return {};
+  auto op = dyn_cast<graph::SubOp>(*sums.user_begin());
+  if (!op || op.getA() != sums || op.getType() != sums.getType())
+    return {};
+  auto columns = cast<RankedTensorType>(op.getB().getType()).getShape();
+  bool isRow = !columns.empty() && llvm::all_of(columns.drop_back(), [](auto n) { return n == 1; });
+  bool hasAll = isRow && columns.back() == cast<RankedTensorType>(sums.getType()).getShape().back();
+  return hasAll && !ShapedType::isDynamic(columns.back()) ? op : graph::SubOp();
+}
+
 } // namespace
 
 Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
@@ -67,9 +82,10 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       steps_(asked[choice::steps].value_or(kStepsOfIteration)),
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
-      masksAreFree_(machine.maskRegisters), mayTakeBursts_(mayTakeBursts(contraction, machine)),
+      masksAreFree_(machine.maskRegisters), burst_(burstOf(contraction, machine)),
       joins_(storesHalves(kernel, contraction)), products_(productsOf(contraction, machine)),
-      hold_(machine.hold), outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
+      hold_(machine.hold), subtracted_(subtraction(contraction)),
+      outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
   assert((rowsAtOnce() == 1 || rowsAtOnce() == kRows) && "no instruction has more rows");
   readResultShapedOperandsByOffset();
 }
@@ -190,7 +206,8 @@ void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
 void TileEmitter::emitTile(Value panel, int64_t vectors, int64_t masked) {
   if (matrix_.tile)
     return emitMatrixTile(panel, vectors, masked);
-  SmallVector<Value> sums = emitSums(panel, zeros(vectors), vectors);
+  Value first = math_.mul(panel, contraction_.width);
+  SmallVector<Value> sums = emitSums(panel, beginnings(first, vectors, masked), vectors);
   if (!part_.sums)
     return finishTile(panel, sums, vectors, masked);
   sums = withWaitingSums(panel, sums, vectors);
@@ -204,13 +221,11 @@ void TileEmitter::emitTile(Value panel, int64_t vectors, int64_t masked) {
 }
 
 void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int64_t masked) {
-  Value first = math_.mul(panel, contraction_.width);
-  Value column =
-      contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
+  Value first = math_.mul(panel, contraction_.width), column = resultColumn(first);
   auto finishRow = [&](size_t row) {
     beginResultRow(rows_.numbers[row]);
     for (int64_t v = 0; v < vectors; ++v) {
-      Value mask = v >= vectors - masked ? maskFrom(math_.add(first, v * lanes_)) : Value();
+      Value mask = maskOf(first, v, vectors, masked);
       Value sum = sums[row * vectors + v], at = math_.add(column, v * lanes_);
       if (joins_ && v + 1 < vectors - masked)
         sum = joined(sum, sums[row * vectors + ++v]);
@@ -229,8 +244,14 @@ Value TileEmitter::joined(Value low, Value high) {
   return emitter_.builder().create<vector::ShuffleOp>(math_.location, low, high, lanes);
 }
 
-Value TileEmitter::maskFrom(Value column) {
-  return emitter_.maskBelow(math_.sub(extents_.columns, column), lanes_);
+Value TileEmitter::maskOf(Value first, int64_t v, int64_t vectors, int64_t masked) {
+  if (v < vectors - masked)
+    return {};
+  return emitter_.maskBelow(math_.sub(extents_.columns, math_.add(first, v * lanes_)), lanes_);
+}
+
+Value TileEmitter::resultColumn(Value first) {
+  return contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
 }
 
 void TileEmitter::beginResultRow(Value row) {
@@ -253,7 +274,8 @@ void TileEmitter::finishVector(size_t row, Value sum, Value column, Value mask) 
     Value bias = emitter_.element(contraction_.bias, {{column}, lanes, mask});
     sum = emitSum(sum, bias);
   }
-  emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });
+  Value defined = beginsSubtracted() ? subtracted_.getResult() : contraction_.root->getResult(0);
+  emitter_.define(defined, [sum](const Position &) { return sum; });
   finish_(at, rows_.slots[row], row_);
 }
 
@@ -262,6 +284,26 @@ SmallVector<Value> TileEmitter::zeros(int64_t vectors) {
   auto type = VectorType::get({lanes_}, contraction_.accumulator);
   Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
   return SmallVector<Value>(llvm::alignTo(rows_.size(), rowsAtOnce()) * vectors, zero);
+}
+
+SmallVector<Value> TileEmitter::beginnings(Value first, int64_t vectors, int64_t masked) {
+  SmallVector<Value> sums = zeros(vectors);
+  if (!beginsSubtracted())
+    return sums;
+  Value columns = subtracted_.getB(), start = resultColumn(first);
+  Position at{
+      SmallVector<Value>(cast<RankedTensorType>(columns.getType()).getRank(), math_.constant(0)),
+      lanes_,
+      {}};
+  for (int64_t v = 0; v < vectors; ++v) {
+    at.indices.back() = math_.add(start, v * lanes_);
+    at.mask = maskOf(first, v, vectors, masked);
+    Value less = emitter_.builder().create<arith::SubIOp>(math_.location, sums[size_t(v)],
+                                                          emitter_.element(columns, at));
+    for (size_t row = 0; row < rows_.size(); ++row)
+      sums[row * size_t(vectors) + size_t(v)] = less;
+  }
+  return sums;
 }
 
 SmallVector<Value> TileEmitter::untangled(ArrayRef<Value> sums, int64_t vectors) {
@@ -464,7 +506,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
       math_, math_.constant(0), hasParts ? part : whole,
       hasParts ? one : math_.constant(steps * contraction_.step), all,
       [&](Value round, ValueRange carried) {
-        if (takesBursts(sums, chains))
+        if (takesBursts(int64_t(rows.size()), vectors, chains))
           return emitBursts(panel, next, round, rows, carried, vectors);
         SmallVector<Value> results(carried);
         SmallVector<SmallVector<Value>> blocks(2);
@@ -599,60 +641,77 @@ void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
                                               /*rw=*/0, /*hint=*/fetchedLevel_, /*cache=*/kData);
 }
 
-bool TileEmitter::takesBursts(ValueRange sums, int64_t chains) const {
-  return mayTakeBursts_ && chains == 1 && steps_ % kStepsOfIteration == 0 &&
-         source_.liesSideBySide() && int64_t(sums.size()) * 2 <= vectorRegisters_;
+bool TileEmitter::takesBursts(int64_t rows, int64_t vectors, int64_t chains) const {
+  return burst_ && chains == 1 && steps_ % kStepsOfIteration == 0 && source_.liesSideBySide() &&
+         rows * vectors + rows + vectors * burst_->steps < vectorRegisters_;
+}
+
+Value TileEmitter::loadLanes(Value row, Value k, int64_t ahead) {
+  Type element = getElementTypeOrSelf(contraction_.left.getType());
+  Value pointer = elementPointer(math_, element, elementPointer(math_, element, row, k),
+                                 math_.constant(ahead * contraction_.step));
+  unsigned bits = storageType(element).getIntOrFloatBitWidth();
+  auto type = VectorType::get({kStepsOfIteration}, togetherLoaded(element));
+  return emitter_.builder().create<LLVM::LoadOp>(math_.location, type, pointer, bits / 8);
 }
 
 SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, ValueRange rowPointers,
                                            ValueRange sums, int64_t vectors) {
-  constexpr int64_t kSteps = 2; // of a burst
   auto &builder = emitter_.builder();
-  Type element = builder.getF32Type();
+  Type right = getElementTypeOrSelf(contraction_.panels.getType());
   SmallVector<Value> results(sums), left;
-  Value line = elementPointer(math_, element, panel, math_.mul(k, contraction_.width));
-  for (int64_t number = 0; number < steps_; number += kSteps) {
+  int64_t ofStep = fetchedBytes_ * contraction_.step;
+  Value line = elementPointer(math_, right, panel, math_.mul(k, contraction_.width));
+  auto loadLine = [&](int64_t ahead, int64_t v) {
+    Value here = elementPointer(math_, right, line,
+                                math_.constant(ahead * contraction_.step * contraction_.width));
+    return products_ ? loadRight(here, v, lanes_ * contraction_.step)
+                     : emitter_.load(here, right, math_.constant(v * lanes_), lanes_);
+  };
+  for (int64_t number = 0; number < steps_; number += burst_->steps) {
     if (number)
       line = behind(line, results);
     SmallVector<Value> loaded;
-    for (int64_t ahead = number; ahead < number + kSteps; ++ahead) {
+    for (int64_t ahead = number; ahead < number + burst_->steps; ++ahead) {
       // What tiles share of a line is asked for once.
-      if (ahead == 0 ||
-          ahead * fetchedBytes_ / kLineBytes != (ahead - 1) * fetchedBytes_ / kLineBytes)
-        prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kBurstRows);
+      if (ahead == 0 || ahead * ofStep / kLineBytes != (ahead - 1) * ofStep / kLineBytes)
+        prefetch(next, k, ahead * contraction_.step, int64_t(rowPointers.size()) >= burst_->rows);
       for (int64_t v = 0; v < vectors; ++v)
-        loaded.push_back(emitter_.load(
-            line, element, math_.constant(ahead * contraction_.width + v * lanes_), lanes_));
+        loaded.push_back(loadLine(ahead, v));
     }
     size_t lines = loaded.size();
     if (number % kStepsOfIteration == 0) {
       for (Value row : rowPointers)
-        loaded.push_back(emitter_.load(elementPointer(math_, element, row, k), element,
-                                       math_.constant(number), kStepsOfIteration));
+        loaded.push_back(loadLanes(row, k, number));
       hold_(builder, math_.location, loaded);
       left.assign(loaded.begin() + int64_t(lines), loaded.end());
     } else {
       hold_(builder, math_.location, loaded);
     }
-    for (int64_t ahead = 0; ahead < kSteps; ++ahead)
+    for (int64_t ahead = 0; ahead < burst_->steps; ++ahead)
       for (auto [row, elements] : llvm::enumerate(left)) {
         SmallVector<int64_t> lane(size_t(lanes_), number % kStepsOfIteration + ahead);
         Value a = builder.create<vector::ShuffleOp>(math_.location, elements, elements, lane);
         for (int64_t v = 0; v < vectors; ++v) {
           Value &sum = results[row * size_t(vectors) + size_t(v)];
-          sum = emitMultiplyAdd(builder, math_.location, a, false,
-                                loaded[size_t(ahead * vectors + v)], false, sum);
+          Value b = loaded[size_t(ahead * vectors + v)];
+          sum = products_ ? products_->emit(builder, math_.location, a, b, sum)
+                          : emitMultiplyAdd(builder, math_.location, a, false, b, false, sum);
         }
       }
   }
   return results;
 }
 
+Type TileEmitter::togetherLoaded(Type element) {
+  unsigned bits = storageType(element).getIntOrFloatBitWidth() * unsigned(contraction_.step);
+  bool isSum = bits == contraction_.accumulator.getIntOrFloatBitWidth();
+  return isSum ? contraction_.accumulator : Type(emitter_.builder().getIntegerType(bits));
+}
+
 Value TileEmitter::loadStep(Value pointer, Type element) {
   unsigned bits = storageType(element).getIntOrFloatBitWidth();
-  Type together = contraction_.accumulator;
-  if (unsigned all = bits * unsigned(contraction_.step); all != together.getIntOrFloatBitWidth())
-    together = emitter_.builder().getIntegerType(all);
+  Type together = togetherLoaded(element);
   Value elements =
       emitter_.builder().create<LLVM::LoadOp>(math_.location, together, pointer, bits / 8);
   if (!hold_ || !products_ || !products_->has(TakesLane))

@@ -83,8 +83,6 @@ private:
   /// Two vectors as one of twice the lanes.
   mlir::Value joined(mlir::Value low, mlir::Value high);
 
-  mlir::Value maskFrom(mlir::Value column);
-
   void beginResultRow(mlir::Value row);
 
   void finishVector(size_t row, mlir::Value sum, mlir::Value column, mlir::Value mask);
@@ -92,6 +90,14 @@ private:
   /// Vectors of rows; of an instruction of several rows as it has them, whole blocks of a vector
   /// each, which `untangled` makes vectors of rows of.
   llvm::SmallVector<mlir::Value> zeros(int64_t vectors);
+  /// What the sums of a tile begin with: zeros, or `subtracted_` less than that.
+  llvm::SmallVector<mlir::Value> beginnings(mlir::Value column, int64_t vectors, int64_t masked);
+  bool beginsSubtracted() const {
+    return subtracted_ && !part_.sums && !matrix_.tile && rowsAtOnce() == 1;
+  }
+  /// The first of a panel's columns in the result.
+  mlir::Value resultColumn(mlir::Value first);
+  mlir::Value maskOf(mlir::Value first, int64_t v, int64_t vectors, int64_t masked);
   llvm::SmallVector<mlir::Value> untangled(llvm::ArrayRef<mlir::Value> sums, int64_t vectors);
   /// Rows of A that are multiplied together.
   int64_t rowsAtOnce() const { return products_ ? products_->rows : 1; }
@@ -172,11 +178,15 @@ private:
   llvm::SmallVector<mlir::Value> emitBursts(mlir::Value panel, mlir::Value next, mlir::Value k,
                                             mlir::ValueRange rowPointers, mlir::ValueRange sums,
                                             int64_t vectors);
-  bool takesBursts(mlir::ValueRange sums, int64_t chains) const;
+  bool takesBursts(int64_t rows, int64_t vectors, int64_t chains) const;
+  /// Of such a row, what all lanes are multiplied with in `kStepsOfIteration` steps.
+  mlir::Value loadLanes(mlir::Value row, mlir::Value k, int64_t ahead);
 
   /// Lines of what comes next, fetched in the step at `k`, or so many `ahead` of it.
   void prefetch(mlir::Value next, mlir::Value k, int64_t ahead, bool isFull);
 
+  /// What the elements of a row that are multiplied at once are loaded as.
+  mlir::Type togetherLoaded(mlir::Type element);
   /// The elements of a row that are multiplied at once, for each lane of the sums.
   mlir::Value loadStep(mlir::Value pointer, mlir::Type element);
 
@@ -200,13 +210,15 @@ private:
   const Extents &extents_;
   Finish finish_;
   int64_t l1Bytes_, l2Bytes_, linesAhead_, steps_, vectorRegisters_, lanes_;
-  bool masksAreFree_, mayTakeBursts_;
+  bool masksAreFree_;
+  std::optional<Burst> burst_;
   int64_t fetchedBytes_ = 0;                          // of a panel, in a step of one tile
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches
   bool joins_;                                        // two vectors of sums are finished together
   const Intrinsic *products_;                         // null: one by one
   Hold hold_;
+  graph::SubOp subtracted_; // takes a number for each column off sums of integers; null: none does
   llvm::SmallVector<mlir::Value> outDims_, prefix_;
   TileRows rows_;
   mlir::Value batch_, row_, tile_, step_, isAlone_;
