@@ -127,7 +127,7 @@ def test_schedules_of_comprehensions(client):
     told = client.open(whole, "file:///tmp/program.tc")
     assert told[0]["range"]["start"]["line"] == 2 and "the accumulation of 'C' within 'C_update'" in told[0]["message"]
     assert client.open(whole.replace("parallel k", "inline C_update"), "file:///tmp/program.tc")[0]["message"].startswith("inline C_update: there is no tensor")
-    client.open(text, "file:///tmp/program.tc")
+    client.open("# schedule: parallel m\n" + text, "file:///tmp/program.tc")
     complete = lambda line: {
         item["label"]: item["detail"]
         for item in client.request(
