@@ -209,8 +209,9 @@ private:
     cache.layout = layout_;
     for (LayoutDimension &each : cache.layout)
       each.dim += cache.instances;
+    cache.memory = request_.memory;
     change_.nest.tensors.push_back(std::move(cache));
-    return {};
+    return memoryProblem(change_.nest, state_.memories);
   }
 
   /// The cache's indices at these of the tensor, over the statement's iterators.

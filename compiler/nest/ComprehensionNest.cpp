@@ -89,22 +89,18 @@ namespace {
 
 class Bridge {
 public:
-  Bridge(graph::ComprehensionOp op, const graph::ComprehensionView &view)
-      : op_(op), view_(view), statement_(*view.single()), shapes_(op.getContext()),
+  Bridge(graph::ComprehensionOp op, const graph::ComprehensionView &view, bool isWhole)
+      : op_(op), view_(view), isWhole_(isWhole), shapes_(op.getContext()),
         sizes_(view, op, shapes_), parameters_(made_, shapes_, sizes_) {}
 
   Result<SizedNest> run() {
     made_.nest.name = view_.function->name;
     addTensors();
-    nameIterators();
-    std::vector<Constraint> domain = domainOf();
-    ComprehensionValue value(view_, scope());
-    Expr own = value.of(*statement_.value);
-    if (refusal_.empty())
-      refusal_ = value.refusal();
+    for (const comprehension::Statement &each : view_.function->statements)
+      if (isWhole_ || &each == view_.single())
+        addStatement(each);
     if (!refusal_.empty())
       return unsupported("comprehension '" + made_.nest.name + "': " + refusal_);
-    addStatements(std::move(domain), std::move(own));
     made_.symbols.assign(shapes_.symbols().begin(), shapes_.symbols().end());
     return std::move(made_);
   }
@@ -127,6 +123,8 @@ private:
     return result;
   }
 
+  // ---- tensors
+
   std::vector<Affine> extentsOf(Type type) {
     std::vector<Affine> extents;
     for (AffineExpr dim : shapes_.dims(type))
@@ -134,16 +132,26 @@ private:
     return extents;
   }
 
+  std::vector<Affine> extentsOf(const comprehension::Tensor &tensor) {
+    std::vector<Affine> extents;
+    for (const ExprRef &each : tensor.extents) {
+      auto extent = parameters_.affine(*each);
+      if (!extent)
+        refuse("a size of '" + tensor.name + "' is not affine in sizes");
+      extents.push_back(extent.value_or(0));
+    }
+    return extents;
+  }
+
   void addTensors() {
-    for (const char *each : {"start", "copy", "update", "finish", "sum"})
-      taken_.insert(each);
+    if (!isWhole_)
+      for (const char *each : {"start", "copy", "update", "finish", "sum"})
+        taken_.insert(each);
     std::map<unsigned, std::string> names; // of the block's arguments
     for (auto [operand, tensor] : llvm::enumerate(view_.operands)) {
       auto argument = dyn_cast<BlockArgument>(op_->getOperand(unsigned(operand)));
-      if (!argument) {
-        refusal_ = "an operand is computed in the kernel";
-        return;
-      }
+      if (!argument)
+        return refuse("an operand is computed in the kernel");
       std::string &name = names[argument.getArgNumber()];
       if (name.empty())
         name = unique(view_.function->tensors[tensor].name);
@@ -152,27 +160,69 @@ private:
     for (BlockArgument argument : op_->getBlock()->getArguments()) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       DataType element = type ? graph::dataType(type.getElementType()) : DataType::Undefined;
-      if (element == DataType::Undefined) {
-        refusal_ = "an operand is no tensor of numbers";
-        return;
-      }
+      if (element == DataType::Undefined)
+        return refuse("an operand is no tensor of numbers");
       std::string &name = names[argument.getArgNumber()];
       if (name.empty())
         name = unique("unused");
       made_.nest.tensors.push_back({name, element, extentsOf(type), Tensor::Role::Input});
     }
-    target_ = unique(targetTensor().name);
-    made_.nest.tensors.push_back({target_, targetTensor().type,
+    result_ = unique(view_.function->tensors[view_.result].name);
+    made_.nest.tensors.push_back({result_, view_.function->tensors[view_.result].type,
                                   extentsOf(op_->getResult(0).getType()), Tensor::Role::Output});
   }
 
-  const comprehension::Tensor &targetTensor() const {
-    return view_.function->tensors[statement_.target];
+  /// Whether elements that the statement overwrites are read by its value: then it writes into
+  /// another tensor.
+  static bool readsOld(const comprehension::Statement &statement) {
+    bool result = false;
+    visit(*statement.value, [&](const CExpr &part) {
+      result |= part.kind == CExpr::Kind::Read && size_t(part.integer) == statement.target;
+    });
+    return result;
   }
 
+  /// Whether a later statement makes the same target anew.
+  bool isMadeAgain(const comprehension::Statement &statement) const {
+    const auto &all = view_.function->statements;
+    return std::any_of(all.data() + (&statement - all.data()) + 1, all.data() + all.size(),
+                       [&](const comprehension::Statement &later) {
+                         return later.target == statement.target && readsOld(later);
+                       });
+  }
+
+  /// The tensor that the statement writes, by its name.
+  std::string targetOf(const comprehension::Statement &statement) {
+    const comprehension::Tensor &target = view_.function->tensors[statement.target];
+    if (!isWhole_)
+      return result_;
+    auto known = tensors_.find(statement.target);
+    if (known != tensors_.end() && !readsOld(statement))
+      return known->second;
+    bool isLast = !isMadeAgain(statement);
+    if (isLast && statement.target == view_.result)
+      return result_;
+    std::string name = unique(target.name + (isLast ? "" : "_before"));
+    made_.nest.tensors.push_back({name, target.type, extentsOf(target), Tensor::Role::Local});
+    return name;
+  }
+
+  // ---- expressions
+
+  void refuse(std::string why) {
+    if (refusal_.empty())
+      refusal_ = std::move(why);
+  }
+
+  /// Indices of several statements that have one name have it here, too.
   void nameIterators() {
-    for (const comprehension::Index &index : statement_.indices)
-      iterators_.push_back(unique(index.name));
+    iterators_.clear();
+    for (const comprehension::Index &index : statement_->indices) {
+      std::string &name = names_[index.name];
+      if (name.empty())
+        name = unique(index.name);
+      iterators_.push_back(name);
+    }
   }
 
   std::optional<Affine> affine(const CExpr &expr) {
@@ -213,21 +263,28 @@ private:
         bound(*part, name, isUpper, into);
       return;
     }
-    refusal_ = "the bound '" + print(expr) + "' of '" + name + "' is not affine";
+    refuse("the bound '" + print(expr) + "' of '" + name + "' is not affine");
+  }
+
+  /// What the signature requires concerns all statements, what one requires itself.
+  bool concerns(const comprehension::Requirement &each) const {
+    size_t number = size_t(statement_ - view_.function->statements.data());
+    return sizes_.concerns(each) &&
+           (!isWhole_ || each.statement == SIZE_MAX || each.statement == number);
   }
 
   std::vector<Constraint> domainOf() {
     std::vector<Constraint> domain;
-    for (size_t number = 0; number < statement_.indices.size(); ++number) {
-      bound(*statement_.indices[number].low, iterators_[number], false, domain);
-      bound(*statement_.indices[number].high, iterators_[number], true, domain);
+    for (size_t number = 0; number < statement_->indices.size(); ++number) {
+      bound(*statement_->indices[number].low, iterators_[number], false, domain);
+      bound(*statement_->indices[number].high, iterators_[number], true, domain);
     }
     for (const comprehension::Requirement &each : view_.function->requirements) {
-      if (!sizes_.concerns(each))
+      if (!concerns(each))
         continue;
       auto a = parameters_.affine(*each.a), b = parameters_.affine(*each.b);
       if (!a || !b || !sizes_.conditionOf(each)) {
-        refusal_ = "what it requires of sizes is not affine in them";
+        refuse("what it requires of sizes is not affine in them");
         return domain;
       }
       domain.push_back(each.isEqual ? equal(*a, *b) : atLeast(*b, *a));
@@ -240,7 +297,16 @@ private:
   Reduction reductionOf() const {
     static constexpr Reduction all[] = {Reduction::None, Reduction::Add, Reduction::Multiply,
                                         Reduction::Minimum, Reduction::Maximum};
-    return all[size_t(statement_.assignment)];
+    return all[size_t(statement_->assignment)];
+  }
+
+  /// "update", or of a whole definition "C_update".
+  std::string named(const std::string &role) {
+    return isWhole_ ? unique(targetTensor().name + "_" + role) : role;
+  }
+
+  const comprehension::Tensor &targetTensor() const {
+    return view_.function->tensors[statement_->target];
   }
 
   /// One that goes over all elements of the target, by the names of its indices.
@@ -249,7 +315,7 @@ private:
     result.name = std::move(name);
     result.tensor = tensor;
     const Tensor &whole = *made_.nest.tensor(target_);
-    for (size_t dim = 0; dim < statement_.rank; ++dim) {
+    for (size_t dim = 0; dim < statement_->rank; ++dim) {
       result.iterators.push_back(iterators_[dim]);
       for (Constraint &each : within(iterators_[dim], 0, whole.extents[dim]))
         result.domain.push_back(std::move(each));
@@ -260,34 +326,55 @@ private:
 
   std::vector<Expr> places() {
     std::vector<Expr> result;
-    for (size_t dim = 0; dim < statement_.rank; ++dim) {
+    for (size_t dim = 0; dim < statement_->rank; ++dim) {
       auto low = affine(*targetTensor().lows[dim]);
       result.push_back(index(Affine(iterators_[dim]) - low.value_or(0)));
     }
     return result;
   }
 
+  void addStatement(const comprehension::Statement &statement) {
+    if (!refusal_.empty())
+      return;
+    statement_ = &statement;
+    nameIterators();
+    std::vector<Constraint> domain = domainOf();
+    ComprehensionValue value(view_, scope());
+    Expr own = value.of(*statement.value);
+    if (!value.refusal().empty())
+      refuse(value.refusal());
+    if (!refusal_.empty())
+      return;
+    target_ = targetOf(statement);
+    addStatements(std::move(domain), std::move(own));
+    if (isWhole_)
+      tensors_[statement.target] = target_;
+  }
+
+  /// The statement, in front of it one that begins its target, and behind it one that rounds it,
+  /// where there has to be one.
   void addStatements(std::vector<Constraint> domain, Expr value) {
     DataType type = targetTensor().type, own = computedAs(type);
-    bool isReduced = statement_.assignment != Assignment::Set;
+    bool isReduced = statement_->assignment != Assignment::Set;
     std::string into = target_;
     if (isReduced && own != type) {
-      Tensor sum{"sum", own, made_.nest.tensor(target_)->extents, Tensor::Role::Local};
+      into = isWhole_ ? named("sum") : "sum";
+      Tensor sum{into, own, made_.nest.tensor(target_)->extents, Tensor::Role::Local};
       made_.nest.tensors.push_back(std::move(sum));
-      into = "sum";
     }
     DataType stored = into == target_ ? type : own;
     auto converted = [&](Expr e, DataType to) { return e->type == to ? e : cast(to, e); };
-    bool keeps = statement_.readsTarget();
-    if (isReduced || keeps || !statement_.coversTarget) {
-      Statement first = overTarget(keeps ? "copy" : "start", into);
-      Expr begin = keeps ? load(*made_.nest.tensor(tensors_.at(statement_.target)), first.indices)
-                         : identity(reductionOf(), stored);
+    bool keeps = statement_->readsTarget();
+    std::string old = keeps ? tensors_.at(statement_->target) : "";
+    if (keeps ? into != old : isReduced || !statement_->coversTarget) {
+      Statement first = overTarget(named(keeps ? "copy" : "start"), into);
+      Expr begin =
+          keeps ? load(*made_.nest.tensor(old), first.indices) : identity(reductionOf(), stored);
       first.value = converted(begin, stored);
       made_.nest.statements.push_back(std::move(first));
     }
     Statement update;
-    update.name = "update";
+    update.name = named("update");
     update.iterators = iterators_;
     update.domain = std::move(domain);
     update.tensor = into;
@@ -296,7 +383,7 @@ private:
     update.value = converted(std::move(value), stored);
     made_.nest.statements.push_back(std::move(update));
     if (into != target_) {
-      Statement last = overTarget("finish", target_);
+      Statement last = overTarget(named("finish"), target_);
       last.value = cast(type, load(*made_.nest.tensor(into), last.indices));
       made_.nest.statements.push_back(std::move(last));
     }
@@ -304,40 +391,55 @@ private:
 
   graph::ComprehensionOp op_;
   const graph::ComprehensionView &view_;
-  const comprehension::Statement &statement_;
+  bool isWhole_;
+  const comprehension::Statement *statement_ = nullptr;
   graph::ShapeContext shapes_;
   graph::ComprehensionSizes sizes_;
   SizedNest made_;
   Parameters parameters_;
   std::set<std::string> taken_;
-  std::map<size_t, std::string> tensors_; // the comprehension's, that are operands
+  std::map<size_t, std::string> tensors_;    // the comprehension's, by what they are called now
+  std::map<std::string, std::string> names_; // of iterators, by those of indices
   std::vector<std::string> iterators_;
-  std::string target_, refusal_;
+  std::string result_, target_, refusal_;
 };
 
 } // namespace
 
-Result<SizedNest> nestOf(graph::ComprehensionOp op) {
+Result<SizedNest> nestOf(graph::ComprehensionOp op, bool isWhole) {
   graph::ComprehensionView view = graph::viewOf(op);
-  if (!view || !view.single())
+  if (!view || (!isWhole && !view.single()))
     return unsupported("a comprehension of several statements is decomposed first");
-  return Bridge(op, view).run();
+  return Bridge(op, view, isWhole).run();
 }
 
-std::string scheduleOf(graph::ComprehensionOp op) {
+/// Where the op's function is defined; a place of no statement.
+static tensmith::Place definitionOf(const comprehension::Module &module, StringRef name) {
+  for (const comprehension::Definition &each : module.definitions)
+    if (name.empty() || each.name == name)
+      return each.place;
+  return {};
+}
+
+OwnSchedule scheduleOf(graph::ComprehensionOp op) {
   if (!op.getText().contains("# schedule:"))
     return {};
   graph::ComprehensionView view = graph::viewOf(op);
-  if (!view || !view.single())
+  if (!view)
     return {};
   std::vector<Message> messages;
   std::vector<Comment> comments;
   comprehension::Module module = comprehension::parse(op.getText().str(), messages, &comments);
-  tensmith::Place own = view.single()->place;
-  std::string result;
-  for (const auto &each : comprehension::schedulesOf(module, comments, messages))
-    if (each.statement.line == own.line && each.statement.column == own.column)
-      result += each.text + "\n";
+  tensmith::Place definition = definitionOf(module, op.getFunction());
+  OwnSchedule result;
+  for (const auto &each : comprehension::schedulesOf(module, comments, messages)) {
+    bool isOwn = each.isWhole ? !view.statement && each.isOf(definition)
+                              : view.single() && each.isOf(view.single()->place);
+    if (!isOwn)
+      continue;
+    result.isWhole = each.isWhole;
+    result.text += each.text + "\n";
+  }
   return result;
 }
 

@@ -1,6 +1,8 @@
 // The correspondence between instances and iterations; see Instances.h.
 #include "compiler/nest/Instances.h"
 
+#include "compiler/nest/Dependences.h"
+
 #include <isl/map.h>
 #include <isl/set.h>
 #include <isl/space.h>
@@ -10,14 +12,15 @@
 namespace tensmith::nest {
 namespace {
 
-/// { S[i...] -> [instance] }, by statement.
-std::map<std::string, isl::map> touches(const Tensor &tensor, const Relations &relations) {
+/// { S[i...] -> [the first dimensions of the instance] }, by statement.
+std::map<std::string, isl::map> touches(const Tensor &tensor, unsigned count,
+                                        const Relations &relations) {
   std::map<std::string, isl::map> result;
   for (const auto &[name, own] : relations.all())
     for (const Access &access : own.accesses) {
       if (access.tensor != tensor.name)
         continue;
-      auto rank = unsigned(tensor.extents.size()), count = unsigned(tensor.instances);
+      auto rank = unsigned(tensor.extents.size());
       isl_map *map = isl_map_reset_tuple_id(access.elements.copy(), isl_dim_out);
       isl::map instance = isl::manage(isl_map_project_out(map, isl_dim_out, count, rank - count));
       auto [place, isNew] = result.try_emplace(name, instance);
@@ -52,7 +55,8 @@ std::vector<const Node *> commonLoops(const Node &tree,
 /// The loops in whose iterations an instance lives; nothing: it doesn't live in one.
 std::optional<std::vector<const Node *>> instanceLoops(const Tensor &tensor, const Node &tree,
                                                        const Relations &relations) {
-  std::map<std::string, isl::map> statements = touches(tensor, relations);
+  auto dims = unsigned(tensor.instances) - unsigned(tensor.hasTwoHalves());
+  std::map<std::string, isl::map> statements = touches(tensor, dims, relations);
   std::vector<const Node *> loops = commonLoops(tree, statements);
   for (size_t count = 0; count <= loops.size(); ++count) {
     std::vector<const Node *> around(loops.begin(), loops.begin() + int64_t(count));
@@ -70,6 +74,29 @@ std::optional<std::vector<const Node *>> instanceLoops(const Tensor &tensor, con
   return std::nullopt;
 }
 
+/// Whether instances that share a half are touched by turns.
+bool mingle(const Tensor &tensor, const Node &tree, const Relations &relations) {
+  std::map<std::string, isl::map> time = times(tree, relations);
+  isl::map touched; // { [instance] -> [time] }
+  for (const auto &[name, own] : touches(tensor, unsigned(tensor.instances), relations)) {
+    isl::map each = own.intersect_domain(relations.of(name).domain).reverse();
+    each = each.apply_range(time.at(name));
+    touched = touched.is_null() ? each : touched.unite(each);
+  }
+  std::string from, to, differ;
+  for (size_t dim = 0; dim < tensor.instances; ++dim) {
+    std::string number = std::to_string(dim);
+    from += (dim ? ", a" : "a") + number;
+    to += (dim ? ", b" : "b") + number;
+    differ += (dim ? " or a" : "a") + number + " != b" + number;
+  }
+  std::string last = std::to_string(tensor.instances - 1);
+  isl::map shared(relations.context(), "{ [" + from + "] -> [" + to + "] : (a" + last + " - b" +
+                                           last + ") mod 2 = 0 and (" + differ + ") }");
+  isl::map before = inOrder(touched, touched).intersect(shared);
+  return !before.intersect(before.reverse()).is_empty();
+}
+
 } // namespace
 
 std::string interleavedInstances(const Nest &nest, const Node &tree, const Relations &relations) {
@@ -77,6 +104,9 @@ std::string interleavedInstances(const Nest &nest, const Node &tree, const Relat
     if (each.instances == 0)
       continue;
     auto loops = instanceLoops(each, tree, relations);
+    if (loops && each.hasTwoHalves() && mingle(each, tree, relations))
+      return "'" + each.name + "' has memory for two of its loop's iterations, and more would " +
+             "use it by turns";
     if (!loops)
       return "'" + each.name + "' has memory for one of its loop's iterations, and several would " +
              "use it by turns";
@@ -100,6 +130,12 @@ std::map<std::string, std::string> parallelInstances(const Nest &nest, const Nod
           result[each.name] = loop->name;
   }
   return result;
+}
+
+std::string innermostInstanceLoop(const Tensor &tensor, const Node &tree,
+                                  const Relations &relations) {
+  auto loops = tensor.instances ? instanceLoops(tensor, tree, relations) : std::nullopt;
+  return loops && !loops->empty() ? loops->back()->name : "";
 }
 
 } // namespace tensmith::nest

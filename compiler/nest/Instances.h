@@ -4,6 +4,9 @@
 // last nothing may touch another one: there must be loops around all that touches the tensor whose
 // iterations and the instances are in one to one correspondence. Parallel ones among them need
 // memory for each thread, and vectors can't be among them.
+//
+// Of a tensor of two halves that holds for all dimensions of instances but the last. Of that one
+// those that share a half must not mingle: if one is touched before another, then by all points.
 #pragma once
 
 #include "compiler/nest/ScheduleTree.h"
@@ -16,5 +19,10 @@ std::string interleavedInstances(const Nest &nest, const Node &tree, const Relat
 /// By tensor the outermost parallel loop in whose iterations instances begin and end.
 std::map<std::string, std::string> parallelInstances(const Nest &nest, const Node &tree,
                                                      const Relations &relations);
+
+/// The innermost loop in each of whose iterations the tensor has a new instance; empty: there is
+/// none.
+std::string innermostInstanceLoop(const Tensor &tensor, const Node &tree,
+                                  const Relations &relations);
 
 } // namespace tensmith::nest

@@ -105,8 +105,12 @@ struct Tensor {
   Role role = Role::Input;
   size_t instances = 0;
   /// How it lies in memory, from outside in: each dimension that isn't of instances as a whole, or
-  /// its quotients and, further inside, its remainders by one block. Empty: row-major.
+  /// its quotients and, further inside, its remainders by one block. Empty: row-major. The
+  /// remainders of the last dimension of instances in front say that two of these are alive.
   std::vector<LayoutDimension> layout = {};
+  std::string memory = {}; // of the target, by its name; empty: any
+
+  bool hasTwoHalves() const { return !layout.empty() && layout[0].dim < instances; }
 };
 
 enum class Operation : uint8_t {

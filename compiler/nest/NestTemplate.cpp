@@ -1,9 +1,10 @@
-// Kernels of nests: of a comprehension's statement that accumulates.
+// Kernels of nests: of a comprehension's statement that accumulates, and of what has a schedule.
 //
 // A point is an order: the one by estimate, with a register tile of its own if it says so, that of
 // isl's scheduler, or the textual one. Every point is right, since a schedule can't be otherwise.
-// A text may give a statement its schedule (ComprehensionNest.h): then there is no choice, and what
-// is refused of it is an error of the compilation.
+// A text may give a statement its schedule, or a definition one for all of its statements, which
+// stays whole then (ComprehensionNest.h): there is no choice, and what is refused of it is an error
+// of the compilation.
 // A statement that doesn't accumulate is elements of its own, which the kernels around it compute
 // where they read them (compiler/graph/ComprehensionCode.cpp); so is one that no nest can say
 // (ComprehensionNest.h), or of which isl's limit was reached, if its own code can.
@@ -44,7 +45,7 @@ bool accumulates(mlir::Operation *op) {
 
 bool isScheduled(mlir::Operation *op) {
   auto comprehension = dyn_cast<graph::ComprehensionOp>(op);
-  return comprehension && !scheduleOf(comprehension).empty();
+  return comprehension && !scheduleOf(comprehension).text.empty();
 }
 
 bool isNest(mlir::Operation *op) { return accumulates(op) || isScheduled(op); }
@@ -108,8 +109,7 @@ KernelSizes sizesOf(const SizedNest &made, graph::KernelOp kernel, const Machine
 }
 
 Status applyText(Schedule &schedule, const std::string &text, const Machine &machine) {
-  if (text.find("tensorize") != std::string::npos) // declarations take a while to read
-    schedule.setIntrinsics(tileIntrinsics(machine.intrinsics, machine.vectorBytes));
+  schedule.setTarget(targetUnits(machine, text));
   return schedule.apply(text);
 }
 
@@ -117,21 +117,21 @@ Status applyText(Schedule &schedule, const std::string &text, const Machine &mac
 Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main,
                                    const Machine &machine, ArrayRef<SizedPoint> asked) {
   Point point = asked.empty() ? Point() : asked.back().point;
-  std::string own = scheduleOf(cast<graph::ComprehensionOp>(main));
+  OwnSchedule own = scheduleOf(cast<graph::ComprehensionOp>(main));
   // With a schedule that nothing would follow there is no kernel.
   auto refused = [&](const Status &status, StatusCode code) {
-    return Status(own.empty() ? code : StatusCode::InvalidArgument, status.message());
+    return Status(own.text.empty() ? code : StatusCode::InvalidArgument, status.message());
   };
-  Result<SizedNest> made = nestOf(cast<graph::ComprehensionOp>(main));
+  Result<SizedNest> made = nestOf(cast<graph::ComprehensionOp>(main), own.isWhole);
   if (!made)
     return refused(made.status(), made.status().code());
   Result<Schedule> schedule = Schedule::of(made->nest);
   if (!schedule)
     return refused(schedule.status(), StatusCode::Unsupported);
   std::string words = "by its text";
-  if (own.empty())
+  if (own.text.empty())
     words = applyOrder(*schedule, machine, point);
-  else if (Status status = applyText(*schedule, own, machine); !status.ok())
+  else if (Status status = applyText(*schedule, own.text, machine); !status.ok())
     return invalidArgument("schedule, " + status.message());
   KernelSizes sizes = sizesOf(*made, kernel, machine, point);
   auto emitted = emitNest(*schedule, *kernel.getContext(), {}, &sizes);

@@ -33,6 +33,14 @@ Place placeOf(const std::string &tensor, const std::vector<Expr> &indices, size_
   return result;
 }
 
+/// The dimension whose elements lie side by side.
+static std::optional<size_t> innermostOf(const Tensor &tensor) {
+  if (tensor.layout.empty())
+    return tensor.extents.size() - 1;
+  const LayoutDimension &last = tensor.layout.back();
+  return last.part == LayoutDimension::Part::Whole ? std::optional(last.dim) : std::nullopt;
+}
+
 Along alongLanes(const LoopProgram &program, const Tensor &tensor, const Place &place,
                  const Lanes &lanes) {
   if (lanes.variable.empty())
@@ -40,11 +48,12 @@ Along alongLanes(const LoopProgram &program, const Tensor &tensor, const Place &
   if (!place.isAffine)
     return Along::Scattered;
   Along result = Along::Uniform;
+  std::optional<size_t> innermost = innermostOf(tensor);
   for (size_t dim = 0; dim < place.indices.size(); ++dim) {
     Affine rest = place.indices[dim];
     int64_t factor = rest.coefficient(lanes.variable);
     rest.terms.erase(lanes.variable);
-    bool isLast = dim + 1 == place.indices.size() && tensor.layout.empty();
+    bool isLast = innermost == std::optional(dim);
     if (involves(program, rest, lanes.variable) || (factor != 0 && !(isLast && factor == 1)))
       return Along::Scattered;
     if (factor == 1)

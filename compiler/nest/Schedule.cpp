@@ -31,18 +31,22 @@ Status guarded(ScheduleState &state, const std::string &what, const std::functio
   return result;
 }
 
+std::string illegality(const ScheduleState &state, const Nest &nest, const Node &tree) {
+  std::string broken = violation(state.dependences, tree, *state.relations, state.unchecked);
+  if (broken.empty())
+    broken = interleavedInstances(nest, tree, *state.relations);
+  if (broken.empty())
+    broken = refusedTiles(nest, tree, *state.relations, state.intrinsics).words;
+  return broken;
+}
+
 Status changeTree(ScheduleState &state, const std::string &primitive, const TreeChange &change) {
   return guarded(state, primitive, [&]() -> Status {
     Node tree = state.tree;
     if (std::string problem = change(tree); !problem.empty())
       return invalidArgument(primitive + ": " + problem);
     straighten(tree);
-    std::string broken = violation(state.dependences, tree, *state.relations, state.unchecked);
-    if (broken.empty())
-      broken = interleavedInstances(state.nest, tree, *state.relations);
-    if (broken.empty())
-      broken = refusedTiles(state.nest, tree, *state.relations, state.intrinsics).words;
-    if (!broken.empty())
+    if (std::string broken = illegality(state, state.nest, tree); !broken.empty())
       return invalidArgument(primitive + ": " + broken);
     state.tree = std::move(tree);
     return {};
@@ -92,6 +96,8 @@ Schedule Schedule::copy() const {
   state->dependences = state_->dependences;
   state->unchecked = state_->unchecked;
   state->intrinsics = state_->intrinsics;
+  state->memories = state_->memories;
+  state->vectorBytes = state_->vectorBytes;
   return Schedule(std::move(state));
 }
 
@@ -201,18 +207,24 @@ std::optional<Status> applyCache(Schedule &schedule, const Line &line) {
   bool writes = words[0] == "cache_write";
   if (words.size() < 2 || line.results.size() != 1)
     return std::nullopt;
-  CacheRequest request{words[1], "", {}, line.results[0]};
+  CacheRequest request;
+  request.tensor = words[1];
+  request.name = line.results[0];
   size_t at = 2;
   if (at + 1 < words.size() && words[at] == "at") {
     request.loop = words[at + 1];
     at += 2;
   }
   bool hasOrder = at < words.size() && words[at] == "order";
-  for (at += hasOrder; hasOrder && at < words.size(); ++at) {
+  for (at += hasOrder; hasOrder && at < words.size() && words[at] != "in"; ++at) {
     auto dimension = layoutDimension(words[at]);
     if (!dimension)
       return std::nullopt;
     request.order.push_back(*dimension);
+  }
+  if (at + 1 < words.size() && words[at] == "in") {
+    request.memory = words[at + 1];
+    at += 2;
   }
   if (at != words.size())
     return std::nullopt;
@@ -286,8 +298,24 @@ const OwnPrimitive kPrimitives[] = {
          return std::nullopt;
        return schedule.fuseAt(line.words[1], line.words[2]);
      }},
-    {{"cache_read", "cache_read B at j0 order 1 0 -> P"}, applyCache},
-    {{"cache_write", "cache_write C at i0 order 0 1 -> W"}, applyCache},
+    {{"cache_read", "cache_read B at j0 order 1 0 in l1 -> P"}, applyCache},
+    {{"cache_write", "cache_write C at i0 order 0 1 in l1 -> W"}, applyCache},
+    {{"double_buffer", "double_buffer P"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       return line.has(2, 0) ? std::optional(schedule.doubleBuffer(line.words[1])) : std::nullopt;
+     }},
+    {{"virtual_threads", "virtual_threads i 4 -> i0 v"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       if (!line.has(3, 2) || !line.number(2))
+         return std::nullopt;
+       return schedule.virtualThreads(line.words[1], *line.number(2), line.results[0],
+                                      line.results[1]);
+     }},
+    {{"bind", "bind i threads, or bind j lanes"},
+     [](Schedule &schedule, const Line &line) -> std::optional<Status> {
+       return line.has(3, 0) ? std::optional(schedule.bind(line.words[1], line.words[2]))
+                             : std::nullopt;
+     }},
     {{"compute_at", "compute_at T y"},
      [](Schedule &schedule, const Line &line) -> std::optional<Status> {
        if (!line.has(3, 0))
@@ -304,11 +332,14 @@ const OwnPrimitive kPrimitives[] = {
          return std::nullopt;
        return schedule.rfactor(line.words[1], line.words[2], line.results[0]);
      }},
-    {{"affine", "affine maximal"},
+    {{"affine", "affine maximal, coincident or minimal"},
      [](Schedule &schedule, const Line &line) -> std::optional<Status> {
-       if (!line.has(2, 0) || (line.words[1] != "maximal" && line.words[1] != "minimal"))
+       static const std::map<std::string, Fusion> kFusions = {{"maximal", Fusion::Maximal},
+                                                              {"minimal", Fusion::Minimal},
+                                                              {"coincident", Fusion::Coincident}};
+       if (!line.has(2, 0) || !kFusions.count(line.words[1]))
          return std::nullopt;
-       return schedule.affine(line.words[1] == "maximal" ? Fusion::Maximal : Fusion::Minimal);
+       return schedule.affine(kFusions.at(line.words[1]));
      }},
     {{"default", "default 16"}, [](Schedule &schedule, const Line &line) -> std::optional<Status> {
        if (!line.has(2, 0) || !line.number(1))

@@ -17,6 +17,10 @@
 //   parallel i0
 //   vectorize j1 16             cut by 16 if there are more
 //   unroll i1
+//   virtual_threads i 4 -> i0 v points i = 4 * i0 + v, of which the four run by turns, each
+//                               statement's side by side
+//   bind i threads              that loop alone runs on threads; `bind j lanes`: it is a vector of
+//                               the target
 //   tensorize j1 k1 by dot4     whole tiles of the loops become that instruction of the target;
 //                               `packing` behind it copies operands that don't lie as it takes them
 //   fuse_at start j0            the statement's points run in the first iteration of the loops down
@@ -26,11 +30,15 @@
 //                               outside; "0/4 1 0%4" are blocks of four of dimension 0, which lie
 //                               inside
 //   cache_write C at i0 -> W    W holds what an iteration of i0 writes of C
+//                               `in l1` in front of `->` says that it must fit that memory
+//   double_buffer P             a copy is filled an iteration ahead, in two halves by turns
 //   compute_at T y              each iteration of y computes what it reads of T, again if need be
 //   inline T                    the value of T's statement stands where T is read
 //   rfactor add k0 -> R         each iteration of k0 has partial sums of its own, joined afterwards
 //   affine maximal              the order that isl's scheduler finds, statements in common loops
-//                               as far as possible; or `affine minimal`, each in its own
+//                               as far as possible; `affine minimal`, each in its own; `affine
+//                               coincident`, in common where none loses a loop of its outermost
+//                               three that carries nothing
 //   default 16                  an order by estimate, of vectors of so many lanes
 //
 // Sources: J. Ragan-Kelley et al., Halide, PLDI 2013; T. Chen et al., TVM, OSDI 2018.
@@ -55,6 +63,19 @@ struct RegisterTile {
   RegisterTile completed(int64_t registers) const;
 };
 
+/// Of a target: "l1", of so many bytes.
+struct Memory {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+/// What of a target schedules may name.
+struct TargetUnits {
+  TileIntrinsics intrinsics = {};
+  std::vector<Memory> memories = {};
+  int64_t vectorBytes = 0;
+};
+
 /// A copy of what a loop's iteration touches of a tensor.
 struct CacheRequest {
   std::string tensor;
@@ -62,12 +83,14 @@ struct CacheRequest {
   /// Of the copy, from outside in: the tensor's dimensions in any order, whole or in blocks. Empty:
   /// as they are.
   std::vector<LayoutDimension> order = {};
-  std::string name;     // of the copy
-  bool isWrite = false; // set by cacheWrite
+  std::string name;        // of the copy
+  std::string memory = {}; // that it must fit, with all else that is in it; empty: any
+  bool isWrite = false;    // set by cacheWrite
 };
 
-/// Which statements the affine scheduler puts into common loops.
-enum class Fusion : uint8_t { Minimal, Maximal };
+/// Which statements the affine scheduler puts into common loops: none that need not be, all that
+/// may be, or those that keep as many coincident loops outside as each has alone, up to three.
+enum class Fusion : uint8_t { Minimal, Maximal, Coincident };
 
 /// A line of schedule text by its first word, for editors.
 struct Primitive {
@@ -116,6 +139,16 @@ public:
                    bool packing = false);
   /// The instructions that `tensorize` may name.
   void setIntrinsics(TileIntrinsics intrinsics);
+  void setTarget(TargetUnits units);
+  /// The unit "threads": as `parallel`, but no loop within or around is; "lanes": as `vectorize`,
+  /// of as many points as a vector of the target holds, or less.
+  Status bind(const std::string &loop, const std::string &unit);
+  /// Points are `count` * outer + thread. The threads carry nothing; each statement within runs
+  /// for all of them before the next one.
+  Status virtualThreads(const std::string &loop, int64_t count, const std::string &outer,
+                        const std::string &thread);
+  /// What the statements write that fill the copy is for the loop's next iteration.
+  Status doubleBuffer(const std::string &tensor);
   /// The statement stands in the loop from now on, in front of what is there or behind it.
   Status fuseAt(const std::string &statement, const std::string &loop);
   /// What the loop's iteration reads of the tensor is copied when it begins, by the statement

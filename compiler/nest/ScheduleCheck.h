@@ -11,6 +11,6 @@ namespace tensmith::nest {
 /// Each line that is refused, with the reason; lines behind it of the same statement are not looked
 /// at. The context has the graph's dialects. Nothing where the text itself is wrong.
 std::vector<std::pair<comprehension::ScheduleLine, std::string>>
-refusedLines(const std::string &text, const TileIntrinsics &intrinsics, mlir::MLIRContext &context);
+refusedLines(const std::string &text, const TargetUnits &units, mlir::MLIRContext &context);
 
 } // namespace tensmith::nest

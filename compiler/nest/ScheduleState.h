@@ -14,6 +14,8 @@ struct ScheduleState {
   std::vector<Dependence> dependences;
   Unchecked unchecked = {}; // by tests
   TileIntrinsics intrinsics = {};
+  std::vector<Memory> memories = {}; // of the target, and the size of its vectors
+  int64_t vectorBytes = 0;
 
   /// Of the tree as it stands: after the nest has changed.
   void renew();
@@ -24,10 +26,15 @@ inline constexpr unsigned long kMostOperations = 20'000'000;
 
 /// Changes a copy of the tree; returns why it can't be, or nothing.
 using TreeChange = std::function<std::string(Node &tree)>;
+/// What the tree breaks, in words; empty: it is legal.
+std::string illegality(const ScheduleState &state, const Nest &nest, const Node &tree);
 /// Makes the change, if the result is legal.
 Status changeTree(ScheduleState &state, const std::string &primitive, const TreeChange &change);
 /// Runs what uses isl: its exceptions become ResourceExhausted or Internal.
 Status guarded(ScheduleState &state, const std::string &what, const std::function<Status()> &run);
+
+/// Tensors that don't fit the memory that they are in, in words; empty: there are none.
+std::string memoryProblem(const Nest &nest, const std::vector<Memory> &memories);
 
 /// Loops from the root to the one of that name, itself included; empty: there is none.
 std::vector<Node *> loopsTo(Node &root, const std::string &loop);

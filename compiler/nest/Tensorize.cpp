@@ -177,6 +177,21 @@ TileRefusal refusedTiles(const Nest &nest, const Node &tree, const Relations &re
   return formTiles(program, nest, tree, intrinsics);
 }
 
+/// A copy that there is already gets the layout; of two halves each.
+static std::string layOut(ScheduleState &state, const CacheRequest &request) {
+  Nest nest = state.nest;
+  auto copy = std::find_if(nest.tensors.begin(), nest.tensors.end(),
+                           [&](const Tensor &each) { return each.name == request.tensor; });
+  std::vector<LayoutDimension> layout = request.order;
+  if (copy->hasTwoHalves())
+    layout.insert(layout.begin(), copy->layout[0]);
+  copy->layout = std::move(layout);
+  std::string problem = memoryProblem(nest, state.memories);
+  if (problem.empty())
+    state.nest = std::move(nest);
+  return problem;
+}
+
 Status Schedule::tensorize(const std::vector<std::string> &loops, const std::string &intrinsic,
                            bool packing) {
   const std::string what = "tensorize " + (loops.empty() ? intrinsic : loops[0]);
@@ -201,16 +216,18 @@ Status Schedule::tensorize(const std::vector<std::string> &loops, const std::str
     }
     if (!packing || !refusal.packing || packed == nest().tensors.size())
       return status;
+    const std::string packingFailed = what + ": packing needs it, but ";
+    if (trial.nest().tensor(refusal.packing->tensor)->instances) {
+      if (std::string problem = layOut(*trial.state_, *refusal.packing); !problem.empty())
+        return invalidArgument(packingFailed + problem);
+      continue;
+    }
     std::string base = refusal.packing->name;
     for (int number = 2; trial.nest().tensor(refusal.packing->name); ++number)
       refusal.packing->name = base + std::to_string(number);
     if (Status cached = trial.cacheRead(*refusal.packing); !cached.ok())
-      return {cached.code(), what + ": packing needs it, but " + cached.message()};
+      return {cached.code(), packingFailed + cached.message()};
   }
-}
-
-void Schedule::setIntrinsics(TileIntrinsics intrinsics) {
-  state_->intrinsics = std::move(intrinsics);
 }
 
 } // namespace tensmith::nest

@@ -241,4 +241,14 @@ TileIntrinsics tileIntrinsics(ArrayRef<const kernel::Intrinsic *> instructions,
   return result;
 }
 
+TargetUnits targetUnits(const kernel::Machine &machine, const std::string &text) {
+  TargetUnits result;
+  if (text.find("tensorize") != std::string::npos)
+    result.intrinsics = tileIntrinsics(machine.intrinsics, machine.vectorBytes);
+  result.memories = {
+      {"l1", machine.l1Bytes}, {"l2", machine.l2Bytes}, {"l3", machine.lastCacheBytes}};
+  result.vectorBytes = machine.vectorBytes;
+  return result;
+}
+
 } // namespace tensmith::nest

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "compiler/kernel/Intrinsic.h"
+#include "compiler/kernel/Machine.h"
 #include "compiler/nest/Schedule.h"
 
 namespace tensmith::nest {
@@ -48,5 +49,9 @@ Result<TileIntrinsic> tileIntrinsic(const kernel::Intrinsic &instruction, int64_
 /// All of a target's that can be matched.
 TileIntrinsics tileIntrinsics(llvm::ArrayRef<const kernel::Intrinsic *> instructions,
                               int64_t vectorBytes);
+
+/// Of a target whose schedule is the text: declarations take a while to read, and are read only for
+/// one that may name them.
+TargetUnits targetUnits(const kernel::Machine &machine, const std::string &text);
 
 } // namespace tensmith::nest

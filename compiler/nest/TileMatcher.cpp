@@ -266,10 +266,16 @@ private:
         innermost.push_back({index, Part::Remainder, loop.count});
       }
     }
-    if (tensor.role == Tensor::Role::Local && tensor.instances)
-      return std::nullopt;
-    CacheRequest result{place.tensor, "", {}, place.tensor + "_packed"};
-    for (size_t index = 0; index < blocks.size(); ++index)
+    for (size_t index = 0; index < tensor.instances; ++index)
+      if (blocks[index])
+        return std::nullopt;
+    for (const LayoutDimension &each : tensor.layout) // it has been laid out for another
+      if (each.dim >= tensor.instances && each.part != Part::Whole)
+        return std::nullopt;
+    CacheRequest result;
+    result.tensor = place.tensor;
+    result.name = place.tensor + "_packed";
+    for (size_t index = tensor.instances; index < blocks.size(); ++index)
       result.order.push_back(
           {index, blocks[index] ? Part::Quotient : Part::Whole, blocks[index] ? blocks[index] : 1});
     result.order.insert(result.order.end(), innermost.begin(), innermost.end());

@@ -565,18 +565,18 @@ def comprehension(text: str, **settings: Any) -> Any:
     return Comprehensions(text, settings)
 
 
-def nest(text: str, function: str | None = None) -> Any:
+def nest(text: str, function: str | None = None, *, whole: bool = False) -> Any:
     """A tensor comprehension whose loops get an order of one's own, by a chain of primitives (docs/nests.md).
 
         fast = ts.nest(text).tile("m", "n", 6, 64).unroll("m1").vectorize("n1", 16).compile()
         c = fast(a, b)
 
-    The primitives are for the last statement of the function, which is the text's only one if no name is given. What would change
-    results is an error of `compile` that names the dependence.
+    The primitives are for the last statement of the function, which is the text's only one if no name is given; or, if it is
+    `whole`, for all statements as one nest. What would change results is an error of `compile` that names the dependence.
     """
     from .nests import Nest
 
-    return Nest(text, function)
+    return Nest(text, function, whole=whole)
 
 
 def load_plugin(path: Path) -> None:

@@ -15,25 +15,33 @@ from .comprehensions import NAME, Comprehension, Comprehensions
 
 
 class Nest:
-    """A definition with a schedule for its last statement. Each method gives a new one with a line more.
+    """A definition with a schedule for its last statement, or, if it is `whole`, for all of them as one nest. Each method gives a new one with a line more.
 
     `text` is the whole text; the lines that it has already stay, in front of the new ones. `schedule` are the new ones. What breaks a dependence is an error of `compile`, in the words of the program.
     """
 
-    def __init__(self, text: str, function: str | None = None, lines: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, function: str | None = None, lines: Sequence[str] = (), *, whole: bool = False) -> None:
         described = json.loads(_tensmith.describe_comprehensions(text, NAME))
         names = [one["name"] for one in described]
         if function is None and len(names) > 1:
             raise ValueError(f"the text has several comprehensions; say which function, of {', '.join(names)}")
         if function is not None and function not in names:
             raise ValueError(f"the text has no comprehension '{function}'; there are {', '.join(names)}")
-        self._text, self.function, self._lines = text, function or names[0], tuple(lines)
+        self._text, self.function, self._lines, self.whole = text, function or names[0], tuple(lines), whole
         comments = "".join(f"  # schedule: {line}\n" for line in self._lines)
         parts = []
         for one in described:
             own = one["text"].rstrip()
-            parts.append(own[:-1] + comments + "}" if one["name"] == self.function else own)
+            parts.append(self._with(comments, own) if one["name"] == self.function else own)
         self.text = "\n\n".join(parts) + "\n"
+
+    def _with(self, comments: str, text: str) -> str:
+        """Lines of the whole stand behind those that are in front of the first statement already."""
+        if not self.whole:
+            return text[:-1] + comments + "}"
+        lines = text.splitlines(keepends=True)
+        first = next((number for number, line in enumerate(lines) if number and not line.lstrip().startswith("#")), len(lines))
+        return "".join(lines[:first]) + comments + "".join(lines[first:])
 
     @property
     def schedule(self) -> str:
@@ -47,7 +55,7 @@ class Nest:
         for line in lines:
             if "\n" in line:
                 raise ValueError("a line of a schedule has no line breaks")
-        return Nest(self._text, self.function, (*self._lines, *lines))
+        return Nest(self._text, self.function, (*self._lines, *lines), whole=self.whole)
 
     def split(self, loop: str, factor: int, names: Sequence[str] | None = None) -> Nest:
         """One loop becomes two, of which the inner one has so many iterations: `k0` and `k1`, if no names are given."""
@@ -87,18 +95,31 @@ class Nest:
         """The statement joins the loop of another: `start` begins a sum."""
         return self.apply(f"fuse_at {statement} {loop}")
 
-    def cache_read(self, tensor: str, at: str | None, name: str, order: Sequence[int | str] = ()) -> Nest:
-        """What an iteration of the loop `at` reads of the tensor is copied to `name`, its dimensions in that order, `"0/4"` and `"0%4"` in blocks."""
-        return self._cache("cache_read", tensor, at, name, order)
+    def virtual_threads(self, loop: str, count: int, names: Sequence[str] | None = None) -> Nest:
+        """So many iterations run by turns, each statement for all of them side by side: loops `i0` and `i1`, if no names are given."""
+        return self.apply(f"virtual_threads {loop} {count} -> {' '.join(names or (loop + '0', loop + '1'))}")
 
-    def cache_write(self, tensor: str, at: str | None, name: str, order: Sequence[int | str] = ()) -> Nest:
+    def bind(self, loop: str, unit: str) -> Nest:
+        """The loop runs on the `"threads"` of the runtime, or the `"lanes"` of a vector."""
+        return self.apply(f"bind {loop} {unit}")
+
+    def cache_read(self, tensor: str, at: str | None, name: str, order: Sequence[int | str] = (), memory: str | None = None) -> Nest:
+        """What an iteration of the loop `at` reads of the tensor is copied to `name`, its dimensions in that order, `"0/4"` and `"0%4"` in blocks. It must fit the `memory`, as `"l1"`."""
+        return self._cache("cache_read", tensor, at, name, order, memory)
+
+    def cache_write(self, tensor: str, at: str | None, name: str, order: Sequence[int | str] = (), memory: str | None = None) -> Nest:
         """What an iteration of the loop `at` writes of the tensor stays in `name` until it ends."""
-        return self._cache("cache_write", tensor, at, name, order)
+        return self._cache("cache_write", tensor, at, name, order, memory)
 
-    def _cache(self, primitive, tensor, at, name, order):
+    def _cache(self, primitive, tensor, at, name, order, memory):
         place = f" at {at}" if at else ""
         layout = f" order {' '.join(map(str, order))}" if order else ""
-        return self.apply(f"{primitive} {tensor}{place}{layout} -> {name}")
+        within = f" in {memory}" if memory else ""
+        return self.apply(f"{primitive} {tensor}{place}{layout}{within} -> {name}")
+
+    def double_buffer(self, tensor: str) -> Nest:
+        """The copy is filled an iteration ahead, in two halves by turns."""
+        return self.apply(f"double_buffer {tensor}")
 
     def compute_at(self, tensor: str, loop: str) -> Nest:
         return self.apply(f"compute_at {tensor} {loop}")
@@ -111,6 +132,7 @@ class Nest:
         return self.apply(f"rfactor {statement} {loop} -> {name}")
 
     def affine(self, fusion: str = "maximal") -> Nest:
+        """`"maximal"`, `"coincident"` or `"minimal"`: which statements share loops."""
         return self.apply(f"affine {fusion}")
 
     def default(self, lanes: int) -> Nest:

@@ -1,6 +1,7 @@
-// Which statement a line of a schedule belongs to; see Schedules.h.
+// Which statement or definition a line of a schedule belongs to; see Schedules.h.
 #include "reference/comprehension/Schedules.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace tensmith::comprehension {
@@ -62,6 +63,33 @@ std::optional<ScheduleLine> scheduleLine(const Comment &comment) {
   return result;
 }
 
+namespace {
+
+/// What the line orders; else why it orders nothing.
+std::string placeLine(const Module &module, ScheduleLine &line, Place comment) {
+  const Definition *definition = definitionAt(module, comment);
+  if (!definition)
+    return "this schedule belongs to no statement: it stands outside of a definition; write it "
+           "behind the statement whose loops it orders, before the '}'";
+  const StatementSyntax *statement = statementAt(*definition, comment);
+  line.isWhole = !statement;
+  line.statement = statement ? statement->place : definition->place;
+  if (statement && isCall(module, *statement))
+    return "this schedule belongs to no statement: before it stands a call of '" +
+           statement->value->text + "'; write it behind a statement of that definition";
+  return {};
+}
+
+/// A definition that is ordered as a whole has no other order for one of its statements.
+bool isOrderedTwice(const Module &module, const std::vector<ScheduleLine> &before, Place comment) {
+  const Definition *definition = definitionAt(module, comment);
+  return std::any_of(before.begin(), before.end(), [&](const ScheduleLine &each) {
+    return each.isWhole && each.isOf(definition->place);
+  });
+}
+
+} // namespace
+
 std::vector<ScheduleLine> schedulesOf(const Module &module, const std::vector<Comment> &comments,
                                       std::vector<Message> &messages) {
   std::vector<ScheduleLine> result;
@@ -72,25 +100,14 @@ std::vector<ScheduleLine> schedulesOf(const Module &module, const std::vector<Co
     std::optional<ScheduleLine> line = scheduleLine(comment);
     if (!line)
       continue;
-    auto misplaced = [&](const std::string &words) {
-      messages.push_back({comment.place, "this schedule belongs to no statement: " + words});
-    };
-    const Definition *definition = definitionAt(module, comment.place);
-    const StatementSyntax *statement =
-        definition ? statementAt(*definition, comment.place) : nullptr;
-    if (!definition)
-      misplaced("it stands outside of a definition; write it behind the statement whose loops it "
-                "orders, before the '}'");
-    else if (!statement)
-      misplaced("it stands before the first one of '" + definition->name +
-                "'; write it behind the statement whose loops it orders");
-    else if (isCall(module, *statement))
-      misplaced("before it stands a call of '" + statement->value->text +
-                "'; write it behind a statement of that definition");
-    else {
-      line->statement = statement->place;
+    std::string problem = placeLine(module, *line, comment.place);
+    if (problem.empty() && !line->isWhole && isOrderedTwice(module, result, comment.place))
+      problem = "the definition has a schedule for all of its statements, in front of the first "
+                "one; write this line there, too";
+    if (problem.empty())
       result.push_back(std::move(*line));
-    }
+    else
+      messages.push_back({comment.place, problem});
   }
   return result;
 }

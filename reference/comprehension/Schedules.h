@@ -1,5 +1,6 @@
 // Schedules in comments: "# schedule: parallel m" behind the statement whose loops it orders, up to
-// the next one. What the lines say is compiler/nest's; where they may stand is the language's.
+// the next one; or in front of a definition's first statement, for the loops of all. What the lines
+// say is compiler/nest's; where they may stand is the language's.
 #pragma once
 
 #include "reference/comprehension/Syntax.h"
@@ -7,9 +8,15 @@
 namespace tensmith::comprehension {
 
 struct ScheduleLine {
-  Place statement; // where it begins
+  Place statement; // where it begins; of a whole definition that one
   Place place;     // of the line's words
   std::string text;
+  bool isWhole = false;
+
+  /// Whether it is of the statement or definition that begins there.
+  bool isOf(Place begin) const {
+    return statement.line == begin.line && statement.column == begin.column;
+  }
 };
 
 /// What comes near to a line of a schedule, as "#Schedule: ", and would be taken for a note.

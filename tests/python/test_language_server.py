@@ -123,6 +123,11 @@ def test_schedules_of_comprehensions(client):
     assert told[0]["message"].startswith("there is no primitive 'paralel'; there are split, ")
     told = client.open("# schedule: parallel m\n" + text, "file:///tmp/program.tc")
     assert told[0]["range"]["start"] == {"line": 0, "character": 0} and "belongs to no statement" in told[0]["message"]
+    whole = "def f(float(M, K) A) -> (D) {\n  # schedule: parallel m_D_update\n  # schedule: parallel k\n  C(m) +=! A(m, k)\n  D(m) = C(m)\n}\n"
+    told = client.open(whole, "file:///tmp/program.tc")
+    assert told[0]["range"]["start"]["line"] == 2 and "the accumulation of 'C' within 'C_update'" in told[0]["message"]
+    assert client.open(whole.replace("parallel k", "inline C_update"), "file:///tmp/program.tc")[0]["message"].startswith("inline C_update: there is no tensor")
+    client.open("# schedule: parallel m\n" + text, "file:///tmp/program.tc")
     complete = lambda line: {
         item["label"]: item["detail"]
         for item in client.request(

@@ -21,15 +21,17 @@ bool isBefore(Place a, Place b) {
   return a.line < b.line || (a.line == b.line && a.column <= b.column);
 }
 
-/// The instructions of this machine, if a line asks for one.
-nest::TileIntrinsics hostTiles(const std::string &text) {
-  if (text.find("tensorize") == std::string::npos)
+/// What of this machine schedules may name, if there is one.
+nest::TargetUnits hostUnits(const std::string &text) {
+  bool isNamed = false;
+  for (const char *word : {"tensorize", "cache_", "bind "})
+    isNamed |= text.find(word) != std::string::npos;
+  if (!isNamed)
     return {};
   auto host = targets::openTarget("host");
   if (!host)
     return {};
-  const kernel::Machine &machine = (*host)->machine();
-  return nest::tileIntrinsics(machine.intrinsics, machine.vectorBytes);
+  return nest::targetUnits((*host)->machine(), text);
 }
 
 } // namespace
@@ -39,7 +41,7 @@ ComprehensionDocument::ComprehensionDocument(const std::string &text, mlir::MLIR
   for (const Definition &definition : module_.definitions)
     functions_.push_back(analyse(module_, definition, messages_));
   if (messages_.empty())
-    refused_ = nest::refusedLines(text, hostTiles(text), context);
+    refused_ = nest::refusedLines(text, hostUnits(text), context);
 }
 
 Json ComprehensionDocument::diagnostics() const {

@@ -30,7 +30,7 @@ public:
       : random_(random), loops_(loopsOf(schedule)), nest_(schedule.nest()) {}
 
   std::string line() {
-    switch (random_() % 16) {
+    switch (random_() % 19) {
     case 0:
     case 1:
     case 2:
@@ -57,6 +57,13 @@ public:
     case 12:
     case 13:
       return (random_() % 3 ? "cache_read " : "cache_write ") + cache();
+    case 15:
+      return random_() % 2 ? "bind " + loop() + (random_() % 3 ? " threads" : " lanes")
+                           : "double_buffer " + tensor().name;
+    case 16:
+      return "virtual_threads " + loop() + " " + number(2, 4) + " -> " + fresh() + " " + fresh();
+    case 17:
+      return "double_buffer " + local();
     case 14:
       return random_() % 4 ? "compute_at " + tensor().name + " " + loop()
                            : "inline " + tensor().name;
@@ -67,6 +74,14 @@ public:
 
 private:
   const Tensor &tensor() { return nest_.tensors[random_() % nest_.tensors.size()]; }
+  /// A local tensor if there is one.
+  std::string local() {
+    std::vector<std::string> names;
+    for (const Tensor &each : nest_.tensors)
+      if (each.role == Tensor::Role::Local)
+        names.push_back(each.name);
+    return names.empty() ? "none" : names[random_() % names.size()];
+  }
   std::string statement() { return nest_.statements[random_() % nest_.statements.size()].name; }
   std::string cache() {
     const Tensor &source = tensor();
@@ -85,6 +100,8 @@ private:
       }
       text += inner;
     }
+    if (random_() % 4 == 0)
+      text += random_() % 2 ? " in near" : " in far";
     return text + " -> " + fresh();
   }
   std::string loop() { return loops_.empty() ? "none" : loops_[random_() % loops_.size()]; }
@@ -159,8 +176,13 @@ std::string wrongReason(const Nest &nest, const std::string &reason) {
   return "the points have no element of '" + tensor + "' so";
 }
 
+TargetUnits drawnTarget() {
+  return {.memories = {{"near", 4096}, {"far", int64_t(1) << 50}}, .vectorBytes = 32};
+}
+
 RandomSequence applyRandom(Schedule &schedule, std::mt19937_64 &random, int lines) {
   RandomSequence result;
+  schedule.setTarget(drawnTarget());
   for (int number = 0; number < lines; ++number) {
     std::string line = Drawing(schedule, random).line();
     Status status = schedule.apply(line);

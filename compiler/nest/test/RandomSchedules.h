@@ -21,6 +21,9 @@ struct RandomSequence {
 /// nothing, or the refusal names points of statements that the primitive would have made.
 std::string wrongReason(const Nest &nest, const std::string &reason);
 
+/// Its memories are "near", which is small, and "far"; vectors are of 32 bytes.
+TargetUnits drawnTarget();
+
 /// Tries so many lines on the schedule.
 RandomSequence applyRandom(Schedule &schedule, std::mt19937_64 &random, int lines);
 

@@ -100,6 +100,27 @@ TEST(Tensorize, ARegisterTileOfBytes) {
               hostIntrinsics(), "vdpbf16ps add(", {{3, 35, 7}, {1, 16, 2}});
 }
 
+// Breaks if an operand that is a copy already is copied again, or is read in its old layout.
+TEST(Tensorize, ACopyThatThereIsGetsTheLayout) {
+  Nest product = productOf(DataType::U8, DataType::I8, DataType::I32);
+  const std::string tiles = "tile i j by 6 64 -> i0 j0 i1 j1\nsplit k 4 -> k0 k1\n"
+                            "reorder j0 i0 k0 i1 j1 k1\ncache_read B at j0 -> P\n"
+                            "split j1 16 -> j2 j3\n";
+  std::vector<std::vector<int64_t>> sizes{{13, 150, 9}, {6, 64, 4}, {1, 1, 1}};
+  for (std::string halves : {"", "double_buffer P\n"}) {
+    std::string text = tiles + halves + "tensorize j3 k1 by vpdpbusd packing";
+    expectTiles(product, text, hostIntrinsics(), "vpdpbusd add(", sizes);
+    auto schedule = scheduled(product, text, hostIntrinsics());
+    ASSERT_TRUE(schedule.ok());
+    EXPECT_EQ(schedule->nest().tensor("P_packed"), nullptr);
+  }
+  // What was laid out for another instruction stays so.
+  expectNoTile(product,
+               "split j 16 -> j0 j1\nsplit k 4 -> k0 k1\nreorder j0 i k0 j1 k1\n"
+               "cache_read B at j0 order 0/2 1 0%2 -> P\ntensorize j1 k1 by vpdpbusd packing",
+               hostIntrinsics(), "'P' doesn't lie as 'vpdpbusd' takes it");
+}
+
 /// A 16x16 product unit, which sums up products of four bytes; rows of all its operands may lie
 /// apart.
 Declaration unit() {

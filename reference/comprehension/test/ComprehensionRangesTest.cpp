@@ -210,6 +210,25 @@ TEST(ComprehensionRanges, LayoutKeepsSchedules) {
         }
 }
 
+/// Breaks if a schedule of a whole definition wanders behind a statement, or one of them has
+/// another.
+TEST(ComprehensionRanges, SchedulesOfDefinitions) {
+  std::string text = "def f(float(M, K) A) -> (C, D) { # schedule: first\n # note\n"
+                     "# schedule: second\n C(m) +=! A(m, k) D(m) = C(m)\n}";
+  std::vector<Message> messages;
+  std::vector<Comment> comments, again;
+  Module module = parse(text, messages, &comments);
+  std::string once = print(module, comments);
+  std::vector<ScheduleLine> lines = schedulesOf(parse(once, messages, &again), again, messages);
+  ASSERT_TRUE(messages.empty()) << messages[0].text;
+  ASSERT_EQ(lines.size(), 2u) << once;
+  EXPECT_TRUE(lines[0].isWhole && lines[0].text == "first" && lines[1].text == "second") << once;
+  EXPECT_EQ(print(parse(once, messages, &again), again), once);
+  parse(text.substr(0, text.size() - 1) + "# schedule: third\n}", messages, nullptr);
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_NE(messages[0].text.find("has a schedule for all of its statements"), std::string::npos);
+}
+
 /// Texts that are made to be hard end soon, with a message.
 TEST(ComprehensionRanges, HostileTexts) {
   auto wrapped = [](const std::string &value) {

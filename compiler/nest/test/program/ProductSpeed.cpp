@@ -8,6 +8,7 @@
 #include "compiler/nest/test/NestRunner.h"
 #include "compiler/nest/test/Programs.h"
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
+#include "runtime/Memory.h"
 
 #include <algorithm>
 #include <ctime>
@@ -103,13 +104,16 @@ int main(int count, char **words) {
   }
   size_t elements[] = {size_t(sizes[0] * sizes[2]), size_t(sizes[2] * sizes[1]),
                        size_t(sizes[0] * sizes[1])};
-  std::vector<std::vector<float>> memory;
-  for (size_t each : elements)
-    memory.emplace_back(each + 64, isOfBytes ? 0 : 1.0f / 64);
+  std::vector<runtime::Block> memory; // as the runtime's: large ones on large pages
   std::vector<void *> operands;
-  for (auto &each : memory)
-    operands.push_back(
-        reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(each.data()) + 63) / 64 * 64));
+  for (size_t each : elements) {
+    if (!memory.emplace_back().reserve(int64_t(each * sizeof(float)))) {
+      fprintf(stderr, "there is no memory for the operands\n");
+      return 1;
+    }
+    operands.push_back(memory.back().data());
+    std::fill_n(static_cast<float *>(operands.back()), each, isOfBytes ? 0 : 1.0f / 64);
+  }
   double flops = 2.0 * double(sizes[0]) * double(sizes[1]) * double(sizes[2]);
   std::vector<double> shares, rates, peaks;
   kernel->call(operands, sizes);

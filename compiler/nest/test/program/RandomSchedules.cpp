@@ -47,6 +47,7 @@ int main(int count, char **words) {
     // What was refused last, done all the same: most of it computes something else.
     if (sequence.refused && draw % 4 == 0) {
       auto forced = Schedule::of(program.nest);
+      forced->setTarget(test::drawnTarget());
       tensmith::Status status = forced->apply(sequence.text);
       forced->state().unchecked = {true, true, true, true};
       if (status.ok() && forced->apply(sequence.line).ok())
