@@ -226,10 +226,15 @@ void KernelTuner::record(const Entry &entry) {
 }
 
 std::vector<std::pair<std::string, double>> KernelTuner::importances() const {
-  std::vector<std::pair<std::string, double>> all;
   std::vector<double> shares = model_->importances();
-  for (size_t i = 0; i < std::min(shares.size(), kernel_.space.dimensions().size()); ++i)
-    all.emplace_back(kernel_.space.dimensions()[i].name, shares[i]);
+  std::vector<size_t> places = kernel_.space.dimensionsOfKnobs();
+  std::vector<std::pair<std::string, double>> all;
+  if (shares.empty())
+    return all;
+  for (const SearchSpace::Dimension &dimension : kernel_.space.dimensions())
+    all.emplace_back(dimension.name, 0);
+  for (size_t i = 0; i < std::min(shares.size(), places.size()); ++i)
+    all[places[i]].second += shares[i];
   return all;
 }
 

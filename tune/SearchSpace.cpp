@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tensmith::tune {
 namespace {
@@ -13,6 +14,28 @@ namespace {
 ptrdiff_t nearestOf(std::span<const double> numbers, double wanted) {
   auto distance = [&](double number) { return std::abs(std::log2((1 + number) / (1 + wanted))); };
   return std::ranges::min_element(numbers, {}, distance) - numbers.begin();
+}
+
+void addFactors(SearchSpace::Dimension &dimension, const Json &said, const std::string &what) {
+  int64_t size = said.value("of", int64_t(0));
+  auto parts = said.value("parts", size_t(0));
+  std::map<Factors, int32_t> places;
+  for (double number : dimension.numbers) {
+    auto factors = size > 0 && parts > 0 && parts <= kMostFactors
+                       ? factorsOf(int64_t(number), size, parts)
+                       : std::nullopt;
+    if (!factors)
+      fail(what, "'" + dimension.name +
+                     "' has a value that is no factorisation; this is a mistake in tensmith");
+    places.emplace(*factors, int32_t(dimension.factors.size()));
+    dimension.factors.push_back(std::move(*factors));
+  }
+  for (const Factors &each : dimension.factors) {
+    std::vector<int32_t> &moves = dimension.moves.emplace_back();
+    for (const Factors &near : neighboursOf(each))
+      if (auto place = places.find(near); place != places.end())
+        moves.push_back(place->second);
+  }
 }
 
 } // namespace
@@ -32,6 +55,8 @@ SearchSpace SearchSpace::fromJson(const Json &choices, const std::string &what) 
     }
     if (dimension.name.empty() || dimension.values.empty())
       fail(what, "a choice has no name or no values; this is a mistake in tensmith");
+    if (choice.contains("factors"))
+      addFactors(dimension, choice["factors"], what);
     MixedRadix::Digit digit{int32_t(dimension.values.size())};
     const Json where = choice.value("where", Json::object());
     for (const auto &[name, allowed] : where.items()) {
@@ -49,6 +74,25 @@ SearchSpace SearchSpace::fromJson(const Json &choices, const std::string &what) 
     space.radix_.add(std::move(digit));
   }
   return space;
+}
+
+std::vector<Configuration> SearchSpace::neighbours(const Configuration &configuration) const {
+  std::vector<Configuration> all = radix_.neighbours(configuration);
+  auto changedPlace = [&](const Configuration &near) {
+    return size_t(std::ranges::mismatch(near, configuration).in1 - near.begin());
+  };
+  std::erase_if(all, [&](const Configuration &near) {
+    return !dimensions_[changedPlace(near)].factors.empty();
+  });
+  for (size_t place = 0; place < dimensions_.size(); ++place) {
+    if (configuration[place] == kAbsent || dimensions_[place].factors.empty())
+      continue;
+    for (int32_t move : dimensions_[place].moves[size_t(configuration[place])]) {
+      all.push_back(configuration);
+      all.back()[place] = move;
+    }
+  }
+  return all;
 }
 
 Configuration SearchSpace::mutated(const Configuration &configuration, Random &random) const {
@@ -117,7 +161,7 @@ Configuration SearchSpace::nearest(const std::string &text) const {
     if (value == object.end())
       continue;
     auto same = std::ranges::find(dimension.values, value->dump());
-    if (same == dimension.values.end() && value->is_number())
+    if (same == dimension.values.end() && value->is_number() && dimension.factors.empty())
       same = dimension.values.begin() + nearestOf(dimension.numbers, value->get<double>());
     if (same == dimension.values.end())
       continue;
@@ -129,11 +173,25 @@ Configuration SearchSpace::nearest(const std::string &text) const {
 
 std::vector<double> SearchSpace::knobs(const Configuration &configuration) const {
   std::vector<double> numbers;
-  for (size_t i = 0; i < dimensions_.size(); ++i)
-    numbers.push_back(configuration[i] == kAbsent
-                          ? -1
-                          : std::log2(1 + dimensions_[i].numbers[size_t(configuration[i])]));
+  for (size_t i = 0; i < dimensions_.size(); ++i) {
+    const Dimension &dimension = dimensions_[i];
+    bool isThere = configuration[i] != kAbsent;
+    auto value = size_t(isThere ? configuration[i] : 0);
+    if (dimension.factors.empty())
+      numbers.push_back(isThere ? std::log2(1 + dimension.numbers[value]) : -1);
+    else
+      for (int64_t factor : dimension.factors[value])
+        numbers.push_back(isThere ? std::log2(double(factor)) : -1);
+  }
   return numbers;
+}
+
+std::vector<size_t> SearchSpace::dimensionsOfKnobs() const {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < dimensions_.size(); ++i)
+    places.insert(places.end(),
+                  dimensions_[i].factors.empty() ? 1 : dimensions_[i].factors.front().size(), i);
+  return places;
 }
 
 } // namespace tensmith::tune

@@ -7,6 +7,7 @@
 // (base/MixedRadix.h).
 #pragma once
 
+#include "base/Factorisations.h"
 #include "base/MixedRadix.h"
 
 #include <nlohmann/json.hpp>
@@ -43,10 +44,14 @@ public:
     std::string name;
     std::vector<std::string> values; // as JSON has them
     std::vector<double> numbers;     // of values; of a word its place
+    /// Where the values are factorisations of a size; and of each those that are one prime factor
+    /// away.
+    std::vector<Factors> factors = {};
+    std::vector<std::vector<int32_t>> moves = {};
   };
 
-  /// Of "choices" in a description: [{"choice", "values", "where": {choice: [value, ...]}}]. Throws
-  /// Failure where it is none.
+  /// Of "choices" in a description: [{"choice", "values", "factors": {"of": size, "parts": number},
+  /// "where": {choice: [value, ...]}}]. Throws Failure where it is none.
   static SearchSpace fromJson(const Json &choices, const std::string &what);
 
   const std::vector<Dimension> &dimensions() const { return dimensions_; }
@@ -55,9 +60,13 @@ public:
   Configuration at(uint64_t number) const { return radix_.at(number); }
   Configuration random(Random &random) const { return at(random.below(size())); }
   bool contains(const Configuration &configuration) const { return radix_.contains(configuration); }
-  /// Those that differ in one choice, by the next lower or higher value.
-  std::vector<Configuration> neighbours(const Configuration &configuration) const {
-    return radix_.neighbours(configuration);
+  /// Those that differ in one choice, by the next lower or higher value, or by one prime factor
+  /// that has moved.
+  std::vector<Configuration> neighbours(const Configuration &configuration) const;
+  /// The choice, which exists there, takes that value.
+  Configuration changed(Configuration configuration, size_t dimension, int32_t value) const {
+    configuration[dimension] = value;
+    return radix_.completed(std::move(configuration));
   }
   /// One choice, drawn, takes another value, drawn.
   Configuration mutated(const Configuration &configuration, Random &random) const;
@@ -74,9 +83,11 @@ public:
   /// values for the rest. Empty where it says nothing of this space.
   Configuration nearest(const std::string &text) const;
 
-  /// A number for each dimension, log2(1 + value), -1 where it is absent: they tell points of this
-  /// space apart, and mean nothing in another.
+  /// A number for each dimension, log2(1 + value), of factorisations one for each factor; -1 where
+  /// it is absent: they tell points of this space apart, and mean nothing in another.
   std::vector<double> knobs(const Configuration &configuration) const;
+  /// The dimension of each knob.
+  std::vector<size_t> dimensionsOfKnobs() const;
 
 private:
   std::vector<Dimension> dimensions_;

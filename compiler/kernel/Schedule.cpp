@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/FactorChoices.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/libraries/Libraries.h"
 
@@ -344,6 +345,18 @@ static llvm::json::Value valueOf(const Choice &choice, int64_t value) {
   return value;
 }
 
+/// One of the values has the whole size behind its first factor.
+static int64_t sizeOfFactors(ArrayRef<int64_t> values, size_t parts) {
+  int64_t size = 1;
+  for (int64_t value : values) {
+    int64_t product = 1;
+    for (size_t part = 1; part < parts; ++part, value /= kMostFactor + 1)
+      product *= value % (kMostFactor + 1);
+    size = std::max(size, product);
+  }
+  return size;
+}
+
 std::string Schedules::spacesJson() const {
   llvm::json::Array list;
   for (const auto &[key, offered] : spaces_) {
@@ -353,6 +366,9 @@ std::string Schedules::spacesJson() const {
       for (int64_t value : dimension.values)
         values.push_back(valueOf(*dimension.choice, value));
       llvm::json::Object object{{"choice", dimension.choice->name}, {"values", std::move(values)}};
+      if (size_t parts = partsOf(*dimension.choice))
+        object["factors"] = llvm::json::Object{{"of", sizeOfFactors(dimension.values, parts)},
+                                               {"parts", int64_t(parts)}};
       if (dimension.guard)
         object["where"] =
             llvm::json::Object{{dimension.guard->name, llvm::json::Array(dimension.guardValues)}};

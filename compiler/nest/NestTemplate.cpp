@@ -1,29 +1,41 @@
 // Kernels of nests: of a comprehension's statement that accumulates, and of what has a schedule.
 //
-// A point is an order: the one by estimate, with a register tile of its own if it says so, that of
-// isl's scheduler, or the textual one. Every point is right, since a schedule can't be otherwise.
-// A text may give a statement its schedule, or a definition one for all of its statements, which
-// stays whole then (ComprehensionNest.h): there is no choice, and what is refused of it is an error
-// of the compilation.
-// A statement that doesn't accumulate is elements of its own, which the kernels around it compute
-// where they read them (compiler/graph/ComprehensionCode.cpp); so is one that no nest can say
-// (ComprehensionNest.h), or of which isl's limit was reached, if its own code can.
+// A point is an order: the one by estimate, with tiles, lanes, blocks and copies of its own if it
+// says so (RegisterTile), by factors of the loops' lengths, that of isl's scheduler, or the textual
+// one. Every point is right, since a schedule can't be otherwise. A text may give a statement its
+// schedule, or a definition one for all of its statements, which stays whole then
+// (ComprehensionNest.h): there is no choice, and what is refused of it is an error of the
+// compilation. A statement that doesn't accumulate is elements of its own, which the kernels around
+// it compute where they read them (compiler/graph/ComprehensionCode.cpp); so is one that no nest
+// can say (ComprehensionNest.h), or of which isl's limit was reached, if its own code can.
 #include "compiler/nest/NestTemplate.h"
 
+#include "compiler/kernel/FactorChoices.h"
 #include "compiler/nest/ComprehensionNest.h"
 #include "compiler/nest/NestKernel.h"
 #include "compiler/nest/TileIntrinsic.h"
+
+#include <set>
 
 using namespace mlir;
 
 namespace tensmith::nest {
 namespace choice {
-/// By estimate, by isl's scheduler with all in common loops or each in its own, as written.
-enum Order : int64_t { Estimated, Maximal, Minimal, Textual };
-static constexpr kernel::Choice order{"order", Estimated, Textual};
+/// By estimate, by isl's scheduler with all in common loops or each in its own, as written, by
+/// factors of the loops' lengths.
+enum Order : int64_t { Estimated, Maximal, Minimal, Textual, Factored };
+static constexpr kernel::Choice order{"order", Estimated, Factored};
 /// Of a sum's register tile.
 static constexpr kernel::Choice rows{"nest_rows", 1, 16};
 static constexpr kernel::Choice vectors{"nest_vectors", 1, 8};
+/// Of a sum's other loops; 0: by estimate, or none.
+static constexpr kernel::Choice lanesAlong{"nest_lanes_along", 0, 12};
+static constexpr kernel::Choice rowsAlong{"nest_rows_along", 0, 12};
+static constexpr kernel::Choice depth{"nest_depth", 0, kernel::kAny};
+static constexpr kernel::Choice rowTiles{"nest_row_tiles", 0, 64};
+static constexpr kernel::Choice laneTiles{"nest_lane_tiles", 0, 64};
+/// Copies of the first operands that are read: 1: of each panel's part, 2: of all.
+static constexpr kernel::Choice packing[] = {{"nest_pack_first", 0, 2}, {"nest_pack_second", 0, 2}};
 } // namespace choice
 
 namespace {
@@ -32,7 +44,19 @@ using kernel::Machine;
 using kernel::Point;
 using kernel::SizedPoint;
 
-constexpr const kernel::Choice *kChoices[] = {&choice::order, &choice::rows, &choice::vectors};
+constexpr const kernel::Choice *kChoices[] = {&choice::order,
+                                              &choice::rows,
+                                              &choice::vectors,
+                                              &choice::lanesAlong,
+                                              &choice::rowsAlong,
+                                              &choice::depth,
+                                              &choice::rowTiles,
+                                              &choice::laneTiles,
+                                              &choice::packing[0],
+                                              &choice::packing[1],
+                                              &kernel::choice::rowFactors,
+                                              &kernel::choice::laneFactors,
+                                              &kernel::choice::depthFactors};
 
 bool accumulates(mlir::Operation *op) {
   auto comprehension = dyn_cast<graph::ComprehensionOp>(op);
@@ -66,24 +90,129 @@ int64_t lanesOf(const Nest &nest, const Machine &machine) {
   return std::clamp<int64_t>(machine.vectorBytes / bytes, 1, 64);
 }
 
+/// The loops of a sum that factors are for, and their lengths; a length of 0 isn't known.
+struct FactoredLoops {
+  int64_t rows = 0, lanes = 0, depth = 0;
+
+  bool areKnown() const {
+    auto isKnown = [](int64_t length) { return length >= 1 && length <= kMostFactor; };
+    return isKnown(rows) && isKnown(lanes) && isKnown(depth);
+  }
+};
+
+/// Of an iterator that counts from 0 to a known number.
+int64_t lengthOf(const SizedNest &made, const Statement &statement, const std::string &iterator) {
+  auto valueOf = [&](const Affine &affine) -> std::optional<int64_t> {
+    int64_t value = affine.constant;
+    for (const auto &[name, coefficient] : affine.terms) {
+      size_t number = 0;
+      while (number < made.nest.parameters.size() && made.nest.parameters[number].name != name)
+        ++number;
+      auto known = number < made.parameters.size()
+                       ? dyn_cast<AffineConstantExpr>(made.parameters[number])
+                       : AffineConstantExpr();
+      if (name != iterator && !known)
+        return std::nullopt;
+      value += name == iterator ? 0 : coefficient * known.getValue();
+    }
+    return value;
+  };
+  std::optional<int64_t> least, most;
+  for (const Constraint &each : statement.domain) {
+    int64_t step = each.value.coefficient(iterator);
+    auto rest = valueOf(each.value);
+    if (step == 1 && rest && !each.isEquality)
+      least = -*rest;
+    else if (step == -1 && rest && !each.isEquality)
+      most = *rest;
+    else if (step != 0)
+      return 0;
+  }
+  return least == 0 && most ? *most + 1 : 0;
+}
+
+const Statement *sumOf(const Nest &nest) {
+  const Statement *sum = nullptr;
+  for (const Statement &each : nest.statements)
+    if (each.reduction != Reduction::None)
+      sum = &each;
+  return sum;
+}
+
+bool goesAlong(const Expr &index, const std::string &iterator) {
+  return index->operation != Operation::Index || index->affine.coefficient(iterator) != 0;
+}
+
+/// As the estimate finds them (DefaultSchedule.cpp): lanes are contiguous in the result.
+FactoredLoops factoredLoops(const SizedNest &made, const Statement &sum) {
+  FactoredLoops loops;
+  std::string lanes;
+  for (const std::string &each : sum.iterators)
+    if (lanes.empty() && !sum.indices.empty() &&
+        sum.indices.back()->operation == Operation::Index &&
+        sum.indices.back()->affine.coefficient(each) == 1)
+      lanes = each;
+  if (lanes.empty())
+    return loops;
+  loops.lanes = lengthOf(made, sum, lanes);
+  for (const std::string &each : sum.iterators) {
+    bool isOfResult =
+        llvm::any_of(sum.indices, [&](auto &index) { return goesAlong(index, each); });
+    if (each != lanes)
+      (isOfResult ? loops.rows : loops.depth) = lengthOf(made, sum, each);
+  }
+  return loops;
+}
+
+/// As far as the point says which.
+void takeFactors(RegisterTile &tile, const Point &point, const FactoredLoops &loops) {
+  auto of = [&](const kernel::Choice &each, int64_t length) {
+    Factors whole(kernel::partsOf(each), 1);
+    whole[0] = length;
+    auto asked = point[each] ? factorsOf(*point[each], length, whole.size()) : std::nullopt;
+    return asked.value_or(whole);
+  };
+  tile.rowFactors = of(kernel::choice::rowFactors, loops.rows);
+  tile.laneFactors = of(kernel::choice::laneFactors, loops.lanes);
+  tile.depthFactors = of(kernel::choice::depthFactors, loops.depth);
+}
+
+RegisterTile tileOf(const Point &point, const Machine &machine) {
+  auto asked = [&](const kernel::Choice &choice) { return point[choice].value_or(0); };
+  RegisterTile tile;
+  tile.rows = asked(choice::rows);
+  tile.vectors = asked(choice::vectors);
+  tile.lanesAlong = size_t(asked(choice::lanesAlong));
+  tile.rowsAlong = size_t(asked(choice::rowsAlong));
+  tile.depth = asked(choice::depth);
+  tile.rowTiles = asked(choice::rowTiles);
+  tile.laneTiles = asked(choice::laneTiles);
+  for (const kernel::Choice &each : choice::packing)
+    tile.packing.push_back(RegisterTile::Packing(asked(each)));
+  return tile.completed(machine.vectorRegisters);
+}
+
 /// Completes the point by what is chosen, and gives the schedule that order, in words. Where isl
 /// takes too long over its own it is the estimate.
-std::string applyOrder(Schedule &schedule, const Machine &machine, Point &point) {
+std::string applyOrder(Schedule &schedule, const SizedNest &made, const Machine &machine,
+                       Point &point) {
   if (!point[choice::order])
     point.set(choice::order, choice::Estimated);
   int64_t order = *point[choice::order];
   if (order == choice::Textual)
     return "as written";
-  std::string words = "by estimate";
-  if (order != choice::Estimated) {
+  std::string words = order == choice::Factored ? "by factors" : "by estimate";
+  if (order == choice::Maximal || order == choice::Minimal) {
     bool isMaximal = order == choice::Maximal;
     Status status = schedule.affine(isMaximal ? Fusion::Maximal : Fusion::Minimal);
     words = status.ok() ? std::string("affine ") + (isMaximal ? "maximal" : "minimal")
                         : words + ", since " + status.message();
   }
-  RegisterTile tile =
-      RegisterTile{point[choice::rows].value_or(0), point[choice::vectors].value_or(0)}.completed(
-          machine.vectorRegisters);
+  RegisterTile tile = tileOf(point, machine);
+  const Statement *sum = sumOf(made.nest);
+  if (FactoredLoops loops = sum ? factoredLoops(made, *sum) : FactoredLoops();
+      order == choice::Factored && loops.areKnown())
+    takeFactors(tile, point, loops);
   if (order == choice::Estimated) {
     point.set(choice::rows, tile.rows);
     point.set(choice::vectors, tile.vectors);
@@ -130,7 +259,7 @@ Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main
     return refused(schedule.status(), StatusCode::Unsupported);
   std::string words = "by its text";
   if (own.text.empty())
-    words = applyOrder(*schedule, machine, point);
+    words = applyOrder(*schedule, *made, machine, point);
   else if (Status status = applyText(*schedule, own.text, machine); !status.ok())
     return invalidArgument("schedule, " + status.message());
   KernelSizes sizes = sizesOf(*made, kernel, machine, point);
@@ -142,17 +271,68 @@ Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main
   return emitted;
 }
 
+/// What may be known of a sum's loops before it is scheduled.
+struct SumLoops {
+  llvm::SmallVector<int64_t> all = {0}, ofResult = {0}; // places of iterators, from 1
+  int64_t operands = 0;
+};
+
+SumLoops loopsOf(const Statement &sum) {
+  SumLoops loops;
+  for (size_t place = 0; place < sum.iterators.size(); ++place) {
+    auto isOfIt = [&](const Expr &index) { return goesAlong(index, sum.iterators[place]); };
+    loops.all.push_back(int64_t(place) + 1);
+    if (llvm::any_of(sum.indices, isOfIt))
+      loops.ofResult.push_back(int64_t(place) + 1);
+  }
+  std::set<std::string> read;
+  forEachLoad(sum, [&](const Expression &load, size_t) { read.insert(load.tensor); });
+  loops.operands = int64_t(read.size());
+  return loops;
+}
+
+void addFactors(kernel::Space &space, const FactoredLoops &loops) {
+  for (auto [each, length] : {std::pair(&kernel::choice::rowFactors, loops.rows),
+                              std::pair(&kernel::choice::laneFactors, loops.lanes),
+                              std::pair(&kernel::choice::depthFactors, loops.depth)}) {
+    llvm::SmallVector<int64_t> values;
+    for (const Factors &factors : factorisations(length, kernel::partsOf(*each)))
+      values.push_back(numberOf(factors));
+    llvm::sort(values);
+    auto *dimension = space.add(*each, values);
+    dimension->guard = &choice::order;
+    dimension->guardValues = {choice::Factored};
+  }
+}
+
 void addChoices(graph::KernelOp, mlir::Operation *main, const Machine &machine,
                 kernel::Space &space) {
   if (isScheduled(main))
     return;
-  space.addAll(choice::order, choice::Textual);
-  int64_t most = machine.vectorRegisters >= 32 ? 12 : 6;
-  for (const kernel::Choice *each : {&choice::rows, &choice::vectors})
-    if (auto *dimension = space.addAll(*each, each == &choice::rows ? most : 4)) {
-      dimension->guard = &choice::order;
-      dimension->guardValues = {choice::Estimated};
-    }
+  auto ofEstimate = [](kernel::Space::Dimension *dimension) {
+    if (!dimension)
+      return;
+    dimension->guard = &choice::order;
+    dimension->guardValues = {choice::Estimated};
+  };
+  auto made = nestOf(cast<graph::ComprehensionOp>(main));
+  const Statement *sum = made.ok() ? sumOf(made->nest) : nullptr;
+  FactoredLoops factored = sum ? factoredLoops(*made, *sum) : FactoredLoops();
+  space.addAll(choice::order, factored.areKnown() ? choice::Factored : choice::Textual);
+  ofEstimate(space.addAll(choice::rows, machine.vectorRegisters >= 32 ? 12 : 6));
+  ofEstimate(space.addAll(choice::vectors, 4));
+  if (!sum)
+    return;
+  SumLoops loops = loopsOf(*sum);
+  ofEstimate(space.add(choice::lanesAlong, loops.all));
+  ofEstimate(space.add(choice::rowsAlong, loops.ofResult));
+  ofEstimate(space.add(choice::depth, {0, 32, 64, 128, 256, 512, 1024}));
+  ofEstimate(space.add(choice::rowTiles, {0, 2, 4, 8, 16, 32}));
+  ofEstimate(space.add(choice::laneTiles, {0, 2, 4, 8, 16}));
+  for (int64_t operand = 0; operand < std::min<int64_t>(loops.operands, 2); ++operand)
+    ofEstimate(space.addAll(choice::packing[operand], 2));
+  if (factored.areKnown())
+    addFactors(space, factored);
 }
 
 } // namespace

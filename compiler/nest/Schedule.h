@@ -55,11 +55,28 @@ struct TileIntrinsic;
 /// What a target has, the better of two that do the same first.
 using TileIntrinsics = std::vector<std::shared_ptr<const TileIntrinsic>>;
 
-/// Of a sum, kept in registers: rows, and vectors of each. 0: as many as there are registers for.
+/// How a sum is tiled. Its innermost tile is kept in registers: rows, and vectors of each. What is
+/// 0 is chosen, or left out.
 struct RegisterTile {
   int64_t rows = 0, vectors = 0;
+  /// Iterators of the statement, by place from 1: whose values are a vector's lanes, and the rows.
+  /// Where a reduction's are the lanes, `vectors` counts elements of the next loop that the result
+  /// has, each with a vector of partial sums.
+  size_t lanesAlong = 0, rowsAlong = 0;
+  /// Values of the innermost reduction that all tiles of a block pass, before the next ones.
+  int64_t depth = 0;
+  /// Tiles of a block, along the rows and along the lanes.
+  int64_t rowTiles = 0, laneTiles = 0;
+  /// Of operands that the statement reads, in their order: whether it reads a copy whose dimension
+  /// of the lanes lies innermost.
+  enum class Packing : uint8_t { None, Panel, Whole }; // made for each panel of lanes, or once
+  std::vector<Packing> packing = {};
+  /// How often loops of the rows and the lanes run, four each, and two of the sum: in the order
+  /// rows and lanes, rows and lanes, sum, rows and lanes, sum, rows and lanes. Empty: as said
+  /// above.
+  std::vector<int64_t> rowFactors = {}, laneFactors = {}, depthFactors = {};
 
-  /// With those that are 0 chosen for so many vector registers.
+  /// With rows and vectors chosen for so many vector registers.
   RegisterTile completed(int64_t registers) const;
 };
 

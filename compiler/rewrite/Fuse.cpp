@@ -528,8 +528,7 @@ public:
     Value result = group_.end_->getResult(0);
     Operation *main = group_.root_ ? group_.root_ : sorted.back();
     builder_.setInsertionPoint(group_.end_);
-    if (group_.roleOf(main).isProduct())
-      asked_ = region_.begin(sorted, result, main, options_);
+    asked_ = region_.begin(sorted, result, main, options_);
     for (Operation *product : group_.companions_.products)
       layOut(product);
     if (group_.root_)

@@ -58,6 +58,7 @@ public:
     Operation *last = sorted.back();
     OpBuilder builder(last);
     KernelRegion region(root_->getContext());
+    region.begin(sorted, results_, root_, options_);
     for (Operation *op : sorted)
       region.add(op);
     graph::KernelOp kernel = region.finish(builder, results_, root_, sorted, options_.machine);

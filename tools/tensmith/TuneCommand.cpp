@@ -175,10 +175,9 @@ void addTune(CLI::App &app, Action &chosen) {
   for (const tune::SearchKind &kind : tune::searchKinds())
     searches.emplace_back(kind.name);
   command
-      ->add_option(
-          "--search", request.tuning.search,
-          "annealing (default), evolutionary: under a cost model; genetic, greedy, random, "
-          "grid: without")
+      ->add_option("--search", request.tuning.search,
+                   "annealing (default), evolutionary: under a cost model; genetic, greedy, "
+                   "actor-critic, random, grid: without")
       ->type_name("NAME")
       ->check(CLI::IsMember(searches));
   command

@@ -3,8 +3,9 @@
 //
 // Zhang et al., Compiler-Level Matrix Multiplication Optimization for Deep Learning, 2019, whose
 // states are factorisations of tile sizes; here they are points of any space, and a move is one
-// choice's next value. It begins where it is told to: at the first point that it was told of, which
-// is the estimates', or at a drawn one.
+// choice's next value, or one prime factor of a factorisation that goes elsewhere. It begins where
+// it is told to: at the first point that it was told of, which is the estimates', or at a drawn
+// one.
 #include "tune/search/Search.h"
 
 #include <algorithm>

@@ -8,11 +8,12 @@
 namespace tensmith::tune {
 namespace {
 
-constexpr std::array<SearchKind, 6> kKinds = {{
+constexpr std::array<SearchKind, 7> kKinds = {{
     {"random", "points drawn uniformly", false},
     {"grid", "all points, by number, from a drawn start", false},
     {"genetic", "generations with elites and three parents (Tensor Comprehensions)", false},
     {"greedy", "neighbours of the best state first (G-BFS)", false},
+    {"actor-critic", "walks by a policy that is learnt (N-A2C)", false},
     {"annealing", "parallel simulated annealing under a cost model (AutoTVM)", true},
     {"evolutionary", "mutation and crossover under a cost model (Ansor)", true},
 }};
@@ -72,6 +73,8 @@ std::unique_ptr<Search> makeSearch(std::string_view name, const SearchSpace &spa
     return geneticSearch(space, seed);
   if (name == "greedy")
     return greedyBestFirst(space, seed);
+  if (name == "actor-critic")
+    return actorCriticSearch(space, seed);
   if (name == "annealing")
     return annealingSearch(space, seed, std::move(guide));
   if (name == "evolutionary")

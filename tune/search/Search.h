@@ -67,6 +67,7 @@ std::unique_ptr<Search> makeSearch(std::string_view name, const SearchSpace &spa
 std::unique_ptr<Search> randomSearch(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> gridSearch(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> geneticSearch(const SearchSpace &space, uint64_t seed);
+std::unique_ptr<Search> actorCriticSearch(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> greedyBestFirst(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> annealingSearch(const SearchSpace &space, uint64_t seed, Guide guide);
 std::unique_ptr<Search> evolutionarySearch(const SearchSpace &space, uint64_t seed, Guide guide);
