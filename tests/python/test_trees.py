@@ -221,10 +221,27 @@ def test_ways_of_following_trees_give_the_same_bits(target, features, modes, mis
         (kernel,) = [kernel for kernel in plain.describe()["kernels"] if kernel.get("schedule") in SCHEDULES]
         assert kernel["schedule"] == "complete trees"
         numpy.testing.assert_allclose(plain(x), wanted, rtol=1e-5, atol=1e-5)
-        for choice in [{"complete_trees": 0}, {"masked_rows": 1, "block_rows": 96}, {"masked_rows": 64}]:
+        for choice in [{"complete_trees": 0}, {"masked_rows": 1, "block_rows": 96}, {"masked_rows": 64}, {"masked_rows": 64, "looked_up": 0}]:
             path = tmp_path / "schedules.json"
             path.write_text(json.dumps({"schedules": [{"nodes": ["forest"], **choice}]}))
             assert tensmith.compile(model, target=target, schedules=path)(x).tobytes() == plain(x).tobytes(), choice
+
+
+@pytest.mark.parametrize("depth,features,thresholds", [(1, 5, 3), (5, 30, 200), (6, 40, 8), (6, 3, 900), (7, 100, 40), (8, 12, 255)])
+def test_nodes_that_are_looked_up(depth, features, thresholds):
+    """Breaks if a row's ranks, more or fewer registers of them, or a deep tree's words are read at the wrong place."""
+    draw = numpy.random.default_rng(depth)
+    attributes = by_name(draw, 150, depth, features, 1, modes=["BRANCH_LT"], missing="some")
+    cuts = draw.standard_normal(thresholds).astype(numpy.float32)
+    attributes["nodes_values"] = [float(draw.choice(cuts)) for _ in attributes["nodes_values"]]
+    module = tensmith.compile(model_of("TreeEnsembleRegressor", 1, TensorProto.FLOAT, features, n_targets=1, **attributes))
+    x = data(draw, 70, features, numpy.float32, missing="some")
+    x[:40] = draw.choice(cuts, (40, features))
+    x[:20, ::2] = numpy.nan
+    whole = module(x)  # by masks, but for the last rows
+    assert numpy.concatenate([module(row[None]) for row in x]).tobytes() == whole.tobytes()
+    wanted = tensmith.compile(model_of("TreeEnsembleRegressor", 1, TensorProto.FLOAT, features, n_targets=1, **attributes), reference=True)(x)
+    numpy.testing.assert_allclose(whole, wanted, rtol=1e-4, atol=1e-4)
 
 
 # Breaks if a feature has more thresholds than its ranks have numbers.

@@ -3,6 +3,8 @@
 // "Intel 64 and IA-32 Architectures Software Developer's Manual", volumes 1 (AMX) and 2.
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
+#include "compiler/kernel/Machine.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -201,6 +203,29 @@ llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics() {
 
 const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine) {
   return machine.has("amx-tile") ? &kMatrixUnit : nullptr;
+}
+
+Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Value> table, Value places) {
+  auto type = cast<VectorType>(places.getType());
+  if (table.size() == 1)
+    return emitCall(builder, location, "llvm.x86.avx512.permvar.hi.512", type, {table[0], places});
+  if (table.size() == 2)
+    return emitCall(builder, location, "llvm.x86.avx512.vpermi2var.hi.512", type,
+                    {table[0], places, table[1]});
+  // The lowest bit that tells the halves apart.
+  size_t half = table.size() / 2;
+  Value low = emitLookup(builder, location, table.take_front(half), places);
+  Value high = emitLookup(builder, location, table.drop_front(half), places);
+  Value bit = splatOf(builder, location, type, half * size_t(type.getNumElements()));
+  Value isHigh = builder.create<arith::CmpIOp>(location, arith::CmpIPredicate::ne,
+                                               builder.create<arith::AndIOp>(location, places, bit),
+                                               splatOf(builder, location, type, 0));
+  return builder.create<arith::SelectOp>(location, isHigh, high, low);
+}
+
+/// Vectors of 512 bits with masks are those of AVX-512 with BW and VL (Cpu.cpp).
+bool hasLookups(const kernel::Machine &machine) {
+  return machine.maskRegisters && machine.vectorBytes == 64;
 }
 
 } // namespace tensmith::targets::cpu

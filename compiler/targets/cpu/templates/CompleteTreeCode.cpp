@@ -1,6 +1,8 @@
 // See CompleteTreeCode.h. Tables lie in the kernel's image.
 #include "compiler/targets/cpu/templates/CompleteTreeCode.h"
 
+#include "compiler/targets/cpu/templates/CompleteTreeFrame.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -14,22 +16,23 @@ constexpr int64_t kWalks = 8; // side by side: more have no registers
 constexpr int64_t kSums = 8;  // of rows, whose leaves are added side by side
 constexpr uint32_t kMissingGreatest = 0xffffffff;
 
-class CompleteTreeEmitter : TreeCode {
+class CompleteTreeEmitter : CompleteTreeFrame {
 public:
   CompleteTreeEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::TreeEnsembleOp root,
-                      const CompleteTrees &trees, ValueRange results)
-      : TreeCode(emitter, kernel, root, results), forest_(trees), lanes_(maskLanes(trees)),
-        integer_(builder_.getI32Type()), rank_(builder_.getIntegerType(512 / lanes_)) {}
+                      const CompleteTrees &trees, const NodeLookups *lookups, ValueRange results)
+      : CompleteTreeFrame(emitter, kernel, root, trees, results), lanes_(maskLanes(trees)),
+        rank_(builder_.getIntegerType(512 / lanes_)) {
+    if (lookups)
+      lookups_.emplace(emitter, kernel, root, trees, *lookups, results);
+  }
 
   void emit(int64_t block, int64_t maskedRows, Value begin, Value end) {
     Value memory = emitScratch(emitter_, math_.constant(scratchBytes()), begin, end);
     takeScratch(memory);
     checkColumns(begin, end);
-    nodes_ = table("nodes", nodeTable());
-    leaves_ = table("leaves", bitsOf(forest_.leaves));
-    targetTable_ =
-        table("targets", std::vector<uint32_t>(forest_.target.begin(), forest_.target.end()));
-    searched_ = table("searched", forest_.searched);
+    placeTables();
+    if (!lookups_)
+      nodes_ = table("nodes", nodeTable());
     ranked_ = table("ranks", rankTable());
     forEach(begin, end, [&](Value item) {
       Value first = math_.mul(item, block);
@@ -39,7 +42,7 @@ public:
         emitIf(
             math_, math_.less(count, math_.constant(maskedRows)),
             [&] {
-              forEach(math_.constant(0), count, [&](Value row) { walk(math_.add(at, row)); });
+              forEach(math_.constant(0), count, [&](Value row) { follow(math_.add(at, row)); });
             },
             [&] { followByMasks(at, count); });
       });
@@ -50,44 +53,26 @@ private:
   // Memory: sums, the keys of a row, or ranks and leaves of all lanes.
 
   int64_t slots() const { return 2 * forest_.columns; }
-  int64_t scratchBytes() const { return lanes_ * targets_ * 4 + (slots() + kWays) * 64; }
+  int64_t sharedBytes() const { return lanes_ * targets_ * 4 + (slots() + kWays) * 64; }
+  int64_t scratchBytes() const { return sharedBytes() + (lookups_ ? lookups_->scratchBytes() : 0); }
 
   void takeScratch(Value memory) {
     sums_ = memory;
     keys_ = bytesFrom(memory, lanes_ * targets_ * 4);
     reached_ = bytesFrom(keys_, slots() * 64);
+    if (lookups_)
+      lookups_->begin(sums_, bytesFrom(memory, sharedBytes()));
   }
 
-  Value bytesFrom(Value base, int64_t bytes) {
-    return elementPointer(math_, builder_.getI8Type(), base, math_.constant(bytes));
+  /// One row.
+  void follow(Value row) {
+    if (lookups_)
+      lookups_->follow(row);
+    else
+      walk(row);
   }
 
   // Tables.
-
-  Value table(StringRef name, ArrayRef<uint32_t> numbers) {
-    auto module = builder_.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-    std::string symbol = (Twine(kKernelSymbol) + "." + name).str();
-    auto global = module.lookupSymbol<LLVM::GlobalOp>(symbol); // of another point
-    if (!global) {
-      auto type = RankedTensorType::get({int64_t(numbers.size())}, integer_);
-      global = OpBuilder::atBlockBegin(module.getBody())
-                   .create<LLVM::GlobalOp>(
-                       math_.location, LLVM::LLVMArrayType::get(integer_, numbers.size()),
-                       /*isConstant=*/true, LLVM::Linkage::Internal, symbol,
-                       DenseElementsAttr::get(
-                           type, ArrayRef(reinterpret_cast<const int32_t *>(numbers.data()),
-                                          numbers.size())),
-                       /*alignment=*/64);
-    }
-    return builder_.create<LLVM::AddressOfOp>(math_.location, global);
-  }
-
-  static std::vector<uint32_t> bitsOf(ArrayRef<float> numbers) {
-    std::vector<uint32_t> bits;
-    for (float number : numbers)
-      bits.push_back(llvm::bit_cast<uint32_t>(number));
-    return bits;
-  }
 
   /// Of each node what its test fails above, and the slot.
   std::vector<uint32_t> nodeTable() const {
@@ -106,39 +91,6 @@ private:
       numbers.insert(numbers.end(), {repeated, uint32_t(slot)});
     }
     return numbers;
-  }
-
-  // Numbers.
-
-  template <typename Op> Value made(Value a, Value b) {
-    return builder_.create<Op>(math_.location, a, b);
-  }
-  Value constant(Type type, int64_t value) {
-    TypedAttr number = builder_.getIntegerAttr(getElementTypeOrSelf(type), value);
-    if (auto vector = dyn_cast<VectorType>(type))
-      number = DenseElementsAttr::get(vector, ArrayRef<mlir::Attribute>(number));
-    return builder_.create<arith::ConstantOp>(math_.location, number);
-  }
-  Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
-    return builder_.create<arith::CmpIOp>(math_.location, predicate, a, b);
-  }
-  Value choose(Value condition, Value a, Value b) {
-    return builder_.create<arith::SelectOp>(math_.location, condition, a, b);
-  }
-
-  struct Key {
-    Value number, isMissing;
-  };
-  /// As keyOf, once -0 is 0.
-  Key keyAt(Value row, Value column) {
-    Value x = loadElement(x_, math_.add(math_.mul(row, features_), entry(columns_, column)));
-    Value isMissing =
-        builder_.create<arith::CmpFOp>(math_.location, arith::CmpFPredicate::UNO, x, x);
-    x = made<arith::AddFOp>(x, number(0));
-    Value bits = builder_.create<arith::BitcastOp>(math_.location, integer_, x);
-    Value sign = made<arith::ShRSIOp>(bits, constant(integer_, 31));
-    Value turned = made<arith::OrIOp>(sign, constant(integer_, int32_t(0x80000000)));
-    return {made<arith::XOrIOp>(bits, turned), isMissing};
   }
 
   // Steps.
@@ -208,12 +160,6 @@ private:
     return reached;
   }
 
-  /// 2i, or 2i + 1 where `bound` is below the key.
-  Value below(Value place, Value bound, Value key) {
-    Value isBelow = compare(arith::CmpIPredicate::ult, bound, key);
-    return math_.add(math_.add(place, place), toIndex(isBelow));
-  }
-
   // Masks.
 
   void followByMasks(Value first, Value count) {
@@ -237,18 +183,12 @@ private:
   /// The ranks of a column in kWays rows; the last row stands in for those that there are not.
   void rankRows(Value first, Value count, Value column, Value group) {
     Value last = math_.sub(count, math_.constant(1));
-    Value base = math_.mul(column, int64_t(1) << forest_.searchDepth);
     std::vector<Key> keys;
     for (int64_t way = 0; way < kWays; ++way)
       keys.push_back(keyAt(math_.add(first, math_.min(math_.add(group, way), last)), column));
-    Values places(kWays, math_.constant(1));
-    for (int64_t level = 0; level < forest_.searchDepth; ++level)
-      for (auto [place, key] : llvm::zip_equal(places, keys))
-        place = below(place, load(integer_, searched_, math_.add(base, place)), key.number);
+    Values ranks = ranksOf(keys, Values(kWays, column));
     for (int64_t way = 0; way < kWays; ++way) {
-      Value above =
-          math_.sub(places[size_t(way)], math_.constant(int64_t(1) << forest_.searchDepth));
-      Value rank = builder_.create<arith::IndexCastUIOp>(math_.location, rank_, above);
+      Value rank = builder_.create<arith::IndexCastUIOp>(math_.location, rank_, ranks[size_t(way)]);
       Value least = choose(keys[size_t(way)].isMissing, constant(rank_, 0), rank);
       Value most = choose(keys[size_t(way)].isMissing, constant(rank_, -1), rank);
       Value at = math_.add(math_.mul(column, 2 * lanes_), math_.add(group, way));
@@ -338,11 +278,11 @@ private:
     });
   }
 
-  const CompleteTrees &forest_;
   int64_t lanes_;
-  Type integer_, rank_;
-  Value sums_, keys_, reached_;                            // in scratch memory
-  Value nodes_, leaves_, targetTable_, searched_, ranked_; // in the image
+  Type rank_;
+  std::optional<LookupTreeCode> lookups_;
+  Value sums_, keys_, reached_; // in scratch memory
+  Value nodes_, ranked_;        // in the image
 };
 
 } // namespace
@@ -350,9 +290,10 @@ private:
 int64_t maskLanes(const CompleteTrees &trees) { return trees.mostRank <= 255 ? 64 : 32; }
 
 void emitCompleteTrees(ElementEmitter &emitter, graph::KernelOp kernel, graph::TreeEnsembleOp root,
-                       const CompleteTrees &trees, int64_t block, int64_t maskedRows,
-                       ValueRange results, Value begin, Value end) {
-  CompleteTreeEmitter(emitter, kernel, root, trees, results).emit(block, maskedRows, begin, end);
+                       const CompleteTrees &trees, const NodeLookups *lookups, int64_t block,
+                       int64_t maskedRows, ValueRange results, Value begin, Value end) {
+  CompleteTreeEmitter(emitter, kernel, root, trees, lookups, results)
+      .emit(block, maskedRows, begin, end);
 }
 
 } // namespace tensmith::kernel

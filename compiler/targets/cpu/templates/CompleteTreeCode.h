@@ -19,23 +19,25 @@
 // came in.
 #pragma once
 
-#include "compiler/targets/cpu/templates/CompleteTrees.h"
-#include "compiler/targets/cpu/templates/TreeCode.h"
+#include "compiler/targets/cpu/templates/LookupTreeCode.h"
 
 namespace tensmith::kernel {
 
 namespace choice {
 /// Fewer rows than that of a block are followed by steps.
 inline constexpr Choice maskedRows{"masked_rows", 1, 64};
+/// Whether these are followed by lookups instead, where they can be.
+inline constexpr Choice lookedUp{"looked_up", 0, 1};
 } // namespace choice
 
 /// Rows that are compared at once.
 int64_t maskLanes(const CompleteTrees &trees);
 
 /// Follows rows `block` at a time, for items [begin, end) of so many. `block` is a multiple of
-/// maskLanes.
+/// maskLanes; without `lookups` (null) few rows are followed by steps.
 void emitCompleteTrees(ElementEmitter &emitter, graph::KernelOp kernel, graph::TreeEnsembleOp root,
-                       const CompleteTrees &trees, int64_t block, int64_t maskedRows,
-                       mlir::ValueRange results, mlir::Value begin, mlir::Value end);
+                       const CompleteTrees &trees, const NodeLookups *lookups, int64_t block,
+                       int64_t maskedRows, mlir::ValueRange results, mlir::Value begin,
+                       mlir::Value end);
 
 } // namespace tensmith::kernel

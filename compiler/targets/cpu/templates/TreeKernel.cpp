@@ -51,7 +51,8 @@ static constexpr Choice complete{"complete_trees", 0, 1};
 
 namespace {
 
-constexpr const Choice *kChoices[] = {&choice::complete, &choice::blockRows, &choice::maskedRows};
+constexpr const Choice *kChoices[] = {&choice::complete, &choice::blockRows, &choice::maskedRows,
+                                      &choice::lookedUp};
 
 constexpr int64_t kWays = 16;
 constexpr int64_t kSmallBlock = 32, kLargeBlock = 128, kManyRows = 2048;
@@ -375,11 +376,11 @@ static std::optional<CompleteTrees> completed(graph::TreeEnsembleOp root) {
                 : std::nullopt;
 }
 
-/// From how many rows on masks take less time than steps: a node's test of all rows is about two
-/// thirds of the time of a step of one.
-static int64_t leastMasked(const CompleteTrees &trees) {
+/// From how many rows on masks take less time than steps or lookups: a node's test of all rows is
+/// about two thirds of the time of a step of one, and lookups take a third of a walk's.
+static int64_t leastMasked(const CompleteTrees &trees, bool areLookedUp) {
   int64_t rows = 2 * trees.nodes() / (3 * trees.depth) + 3;
-  return std::min(rows, maskLanes(trees));
+  return std::min(areLookedUp ? 3 * rows : rows, maskLanes(trees));
 }
 
 /// Items of blocks of rows, each of which takes so many operations a row.
@@ -390,11 +391,15 @@ static WorkItems blocksOf(IndexMath &math, Value rows, Value block, int64_t work
 }
 
 static KernelParts completeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
-                                 const Point &asked, CompleteTrees made) {
+                                 const Machine &machine, const Point &asked, CompleteTrees made) {
   auto trees = std::make_shared<const CompleteTrees>(std::move(made));
+  auto lookups = std::make_shared<std::optional<NodeLookups>>();
+  if (asked[choice::lookedUp].value_or(1))
+    *lookups = nodeLookups(*trees, machine);
   int64_t lanes = maskLanes(*trees), block = asked[choice::blockRows].value_or(lanes);
   block = (block + lanes - 1) / lanes * lanes;
-  int64_t maskedRows = asked[choice::maskedRows].value_or(leastMasked(*trees));
+  int64_t maskedRows =
+      asked[choice::maskedRows].value_or(leastMasked(*trees, lookups->has_value()));
   KernelParts parts;
   parts.summary = "complete trees";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
@@ -403,16 +408,17 @@ static KernelParts completeParts(graph::KernelOp kernel, graph::TreeEnsembleOp r
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     keepScalar(emitter.builder());
-    emitCompleteTrees(emitter, kernel, root, *trees, block, maskedRows, results, begin, end);
+    emitCompleteTrees(emitter, kernel, root, *trees, *lookups ? &**lookups : nullptr, block,
+                      maskedRows, results, begin, end);
   };
   return parts;
 }
 
 static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
-                             const Point &asked) {
+                             const Machine &machine, const Point &asked) {
   if (asked[choice::complete].value_or(1))
     if (auto trees = completed(root))
-      return completeParts(kernel, root, asked, std::move(*trees));
+      return completeParts(kernel, root, machine, asked, std::move(*trees));
   KernelParts parts;
   parts.summary = "trees";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
@@ -429,12 +435,18 @@ static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
   return parts;
 }
 
-static void choicesOf(graph::TreeEnsembleOp root, Space &space) {
+static void choicesOf(graph::TreeEnsembleOp root, const Machine &machine, Space &space) {
   if (auto trees = completed(root)) {
+    bool areLookedUp = nodeLookups(*trees, machine).has_value();
     space.addAll(choice::complete, 1);
     Space::Dimension *rows = space.addDoubling(choice::maskedRows, maskLanes(*trees));
     rows->guard = &choice::complete;
     rows->guardValues = {1};
+    if (areLookedUp) {
+      Space::Dimension *lookups = space.addAll(choice::lookedUp, 1);
+      lookups->guard = &choice::complete;
+      lookups->guardValues = {1};
+    }
   }
   space.addDoubling(choice::blockRows, choice::blockRows.most);
 }
@@ -448,12 +460,12 @@ const Template kTrees = {
         },
     .isRoot = isTreeRoot,
     .parts =
-        [](graph::KernelOp kernel, Operation *main, const Machine &, const Point &asked) {
-          return treeParts(kernel, cast<graph::TreeEnsembleOp>(main), asked);
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &asked) {
+          return treeParts(kernel, cast<graph::TreeEnsembleOp>(main), machine, asked);
         },
     .choices = kChoices,
-    .space = [](graph::KernelOp, Operation *main, const Machine &,
-                Space &space) { choicesOf(cast<graph::TreeEnsembleOp>(main), space); },
+    .space = [](graph::KernelOp, Operation *main, const Machine &machine,
+                Space &space) { choicesOf(cast<graph::TreeEnsembleOp>(main), machine, space); },
     .distrusts = [](graph::KernelOp, Operation *op, const Machine &) -> const char * {
       auto trees = dyn_cast<graph::TreeEnsembleOp>(op);
       return trees && !canFollowTrees(trees) ? "its trees lead astray" : nullptr;

@@ -1,0 +1,68 @@
+// Complete trees (CompleteTrees.h) followed for one row, all nodes of a tree at once.
+//
+// The ranks of a row lie in a few registers, 16 bits for each slot. Where the machine has lookups
+// (intrinsics/Intrinsics.h), one instruction gives the slots that 32 nodes of a tree test, and one
+// more compares them with the nodes' own ranks. What fails is a bit of a word for each node, and a
+// walk needs no memory: i = 2i + (bit i of the word). Eight trees' words fill a vector, and are
+// followed side by side. A tree of depth 6 is 128 bytes that are read from first to last, where a
+// walk by steps waits for a line of each level.
+//
+// Where ranks and slots fit, a node is one number, its slot below its rank: a lookup reads no bits
+// but the slot's, and of the row all bits there are set, so that the ranks above decide the
+// comparison. Trees are taken kTogether at a time: the leaves of some are added, each to the sum of
+// those before, while the next are compared.
+#pragma once
+
+#include "compiler/kernel/Machine.h"
+#include "compiler/targets/cpu/templates/CompleteTreeFrame.h"
+
+namespace tensmith::kernel {
+
+/// The tables of a forest that is followed so.
+struct NodeLookups {
+  bool isPacked = false; // `places` has the nodes' ranks, too
+  int64_t registers = 1; // of the row, a power of 2
+  int64_t groups = 1;    // vectors of a tree
+
+  // By tree, `groups` vectors each; trees are filled up to a multiple of kAbreast.
+  std::vector<uint32_t> places, ranks;
+  /// Where slots of the forest lie among the row's, or behind all: those that no node tests.
+  std::vector<uint32_t> slotPlaces;
+
+  static constexpr int64_t kLanes = 32, kAbreast = 8; // numbers, and trees' words, of a vector
+};
+
+/// Nothing where the machine has no lookups, more slots are tested than a few registers hold, or
+/// the ranks of a row take longer than the steps that they save.
+std::optional<NodeLookups> nodeLookups(const CompleteTrees &trees, const Machine &machine);
+
+class LookupTreeCode : CompleteTreeFrame {
+public:
+  LookupTreeCode(ElementEmitter &emitter, graph::KernelOp kernel, graph::TreeEnsembleOp root,
+                 const CompleteTrees &trees, const NodeLookups &lookups, mlir::ValueRange results);
+
+  int64_t scratchBytes() const;
+  void begin(mlir::Value sums, mlir::Value scratch);
+  /// Gives the row's results.
+  void follow(mlir::Value row);
+
+private:
+  mlir::VectorType words() const;
+  mlir::Value loadVector(mlir::Type type, mlir::Value base, mlir::Value bytes);
+  void rankColumns(mlir::Value row, mlir::Value first);
+  void compareNodes(mlir::Value tree, mlir::Value number);
+  void walkAbreast(mlir::Value number);
+  mlir::Value bitsAt(llvm::ArrayRef<mlir::Value> words, mlir::Value nodes, int64_t level);
+  Values addLeaves(mlir::Value first, mlir::Value count, mlir::ValueRange sums);
+  mlir::Value reachedLeaf(mlir::Value first, mlir::Value number);
+
+  const NodeLookups &tables_;
+  mlir::Type number_;
+  mlir::VectorType vector_;                     // of nodes
+  int64_t wordCount_;                           // of a tree
+  mlir::Value sums_, row_, masks_, reached_;    // in scratch memory
+  mlir::Value places_, ranks_, slotPlaces_;     // in the image
+  llvm::SmallVector<mlir::Value, 8> registers_; // the row's ranks
+};
+
+} // namespace tensmith::kernel
