@@ -59,6 +59,7 @@ private:
   int64_t lanes() const { return int64_t(chunks_[0].size()) / 4; }
   void roundGroup(Value x, Value scratch, Value strip, int64_t group);
   Value scales(Value row, Value &offsets);
+  Value halves(Value row, int64_t bytes);
   Value codes(Value row, const Chunk &chunk);
   Value digits(Value row, const BitPlane &plane, llvm::ArrayRef<Place> places);
   Value levels(Value codes);
