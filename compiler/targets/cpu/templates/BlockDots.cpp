@@ -187,8 +187,7 @@ Value BlockDots::scales(Value row, Value &offsets) {
   } else {
     llvm::SmallVector<Value> scaleParts, offsetParts;
     for (int64_t block = 0; block < blocks_; ++block) {
-      BlockCodes::Vectors of =
-          codes_.vectors(at(row, math_->constant(block * format_->bytes)));
+      BlockCodes::Vectors of = codes_.vectors(at(row, math_->constant(block * format_->bytes)));
       scaleParts.push_back(of.scale);
       if (of.offset)
         offsetParts.push_back(of.offset);

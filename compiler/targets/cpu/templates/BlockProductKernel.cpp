@@ -1,8 +1,8 @@
 // Products by weights in blocks of few bits, y[m, n] = sum over k of x[m, k] w[n, k], which are
 // read from memory as they are stored, once.
 //
-// One row of x waits for memory: a few rows of w are read side by side, so that several streams
-// come in at once and each vector of x serves all of them. Codes become floats in registers, are
+// One row of x waits for memory: a few rows of w are read side by side, so that each vector of x
+// serves all of them, while those behind them are prefetched. Codes become floats in registers, are
 // multiplied by x, and the sum of each group is scaled once. What is added to each number of a
 // group (a minimum, or the bias of its codes) is added as its product with the sum of that group of
 // x, which is made once for all rows: sum (s q + o) x = s sum q x + o sum x. Where x may be rounded
@@ -180,6 +180,7 @@ private:
     sums.append(product_.hasOffset() ? rows.size() : 0, zeros(f32_));
     sums = emitReduction(math_, math_.constant(0), math_.constant(product_.blocks()),
                          math_.constant(1), sums, [&](Value index, ValueRange carried) {
+                           prefetchBehind(starts[0], index, starts.size(), format.bytes);
                            Values blocks;
                            for (Value start : starts)
                              blocks.push_back(bytesAt(start, math_.mul(index, format.bytes)));
@@ -194,6 +195,20 @@ private:
                                             : sum);
     }
     return result;
+  }
+
+  /// As much of the rows behind these as part `index` of these is, `bytes` of each row: all of them
+  /// are one piece of memory. A core's own prefetcher follows a row, stops at its end, and begins
+  /// anew with the next, which a row of a few KB is too short for.
+  void prefetchBehind(Value start, Value index, size_t rows, int64_t bytes) {
+    constexpr int64_t kAhead = 4096, kLine = 64;
+    constexpr int kFirstLevel = 3, kData = 1; // operands
+    int64_t together = int64_t(rows) * product_.rowBytes(), part = int64_t(rows) * bytes;
+    Value behind = bytesAt(start, math_.constant(int64_t(llvm::alignTo(kAhead, together))));
+    Value first = bytesAt(behind, math_.mul(index, part));
+    for (int64_t line = 0; line < part; line += kLine)
+      math_.builder.create<LLVM::Prefetch>(math_.location, bytesAt(first, math_.constant(line)),
+                                           /*rw=*/0, kFirstLevel, kData);
   }
 
   /// Adds the products of block number `index` of each row: `sums` are vectors, then what offsets
@@ -269,6 +284,8 @@ private:
     Values strips, next;
     for (Value start : starts)
       strips.push_back(bytesAt(start, math_.mul(index, dots.stripBytes())));
+    if (product_.isOneRow)
+      prefetchBehind(starts[0], index, starts.size(), dots.stripBytes());
     SmallVector<BlockDots::Sums> sums = sumsOf(carried);
     for (size_t row = 0; row < panels.size(); ++row)
       dots.add(strips, index, panels[row],
