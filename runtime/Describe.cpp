@@ -196,7 +196,9 @@ void writeAllocations(JsonWriter &json, const FunctionCode &code, bool main) {
 void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &code) {
   std::vector<int64_t> constants = constantValues(code);
   json.open('{').key("name").value(code.name).key("arena_bytes");
-  if (code.hasArena)
+  if (!code.buffers.empty())
+    json.value("placed when sizes are known");
+  else if (code.hasArena)
     writeExpression(json, code, code.arenaBytes, constants);
   else
     json.value(int64_t(0));

@@ -33,8 +33,7 @@ std::vector<uint32_t> Expressions::places(const std::vector<plan::ArenaBuffer> &
   std::vector<uint32_t> result;
   for (size_t i = 0; i <= buffers.size(); ++i) {
     result.push_back(add(plan::ExprKind::Symbol, int64_t(function_.symbols.size()), 0));
-    // The name of the last one is what descriptions say of the arena.
-    function_.symbols.push_back(i < buffers.size() ? "place" : "as the sizes tell");
+    function_.symbols.push_back(i < buffers.size() ? "place" : "arena");
   }
   return result;
 }

@@ -9,6 +9,9 @@ namespace {
 constexpr int64_t kOperationsOfPart = 1 << 20;
 /// Rows or columns of a part: each packs the other operand anew.
 constexpr int64_t kLeastOfPart = 64;
+/// Columns of a part whose weights are kept: by parts that hung on rows and threads there would be
+/// a copy for each way to cut them.
+constexpr int64_t kPanel = 256;
 
 class Product {
 public:
@@ -35,6 +38,11 @@ public:
       count = batch_;
       each *= rows_ * columns_;
       least = 1;
+    } else if (columns_ > rows_ && isKept_) {
+      side_ = Side::Panels;
+      count = (columns_ + kPanel - 1) / kPanel;
+      each *= rows_ * kPanel;
+      least = 1;
     } else if (columns_ > rows_) {
       side_ = Side::Columns;
       count = columns_;
@@ -50,7 +58,7 @@ public:
   }
 
 private:
-  enum class Side { Batch, Rows, Columns };
+  enum class Side { Batch, Rows, Columns, Panels };
   struct Part {
     int64_t batch, rows, columns; // how many
     int64_t firstMatrix = 0, firstRow = 0, firstColumn = 0;
@@ -72,6 +80,13 @@ private:
       part.columns = end - begin;
       part.firstColumn = begin;
       break;
+    case Side::Panels:
+      for (int64_t panel = begin; panel < end; ++panel) {
+        part.firstColumn = panel * kPanel;
+        part.columns = std::min(kPanel, product.columns_ - part.firstColumn);
+        guarded(product.call_, [&] { product.compute(part); });
+      }
+      return;
     }
     guarded(product.call_, [&] { product.compute(part); });
   }

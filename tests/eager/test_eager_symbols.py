@@ -327,6 +327,13 @@ class EagerTwins(nn.Module):
         return tnp.sum(tnp.square(self.features(first) - self.features(second) * 0.5))
 
 
+# Breaks if the name of a layer's second use is another layer's.
+def test_names_of_second_uses_are_free():
+    first = symbol.Linear(symbol.Variable("x"), 3, name="n:1")
+    group = symbol.Group([first, symbol.Linear(symbol.Linear(first, 3, name="n"), 3, name="n")])
+    assert group.outputs == ["n:1", "n:2"] and set(group.internals) == {"x", "n", "n:1", "n:2"}
+
+
 # Breaks if a network that is applied twice has two sets of parameters, if its gradients don't add, if its states are not taken through both uses in
 # their order, or if its text loses that.
 @pytest.mark.parametrize("as_text", [False, True])

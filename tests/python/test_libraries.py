@@ -311,6 +311,27 @@ def test_constants_are_laid_out_once(name, tmp_path):
     numpy.testing.assert_array_equal(numpy.load(tmp_path / "y.npy"), compiled(x))
 
 
+ROWS = """
+import numpy, sys, tensmith
+model = tensmith.load(sys.argv[1], threads=3)
+for rows in [*range(1, 40), 7, 600]:
+    model(numpy.ones((rows, 64), "float32"))
+"""
+
+
+@pytest.mark.parametrize("name", ONEDNN)
+def test_constants_are_laid_out_by_parts_that_do_not_hang_on_rows(name, tmp_path):
+    """Breaks where each number of rows cuts the columns otherwise, and so keeps a copy of all weights."""
+    columns = 1100
+    model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": ("rows", 64)}, {"w": drawn(numpy.random.default_rng(1), 64, columns)})
+    compiled = tensmith.compile(model, libraries=name)
+    compiled.save(tmp_path / "m.so")
+    done = subprocess.run([sys.executable, "-c", ROWS, tmp_path / "m.so"], capture_output=True, text=True, check=True,
+                          env=os.environ | {"PYTHONPATH": str(BUILD / "python"), "DNNL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"})  # fmt: skip
+    panels = -(-columns // 256)
+    assert 0 < done.stdout.count(",exec,cpu,reorder,") <= 2 * panels + 2  # of many rows in another layout, and of the whole
+
+
 @pytest.mark.parametrize("name", ONEDNN)
 def test_layouts_go_with_their_module(name):
     """Breaks where the next module, whose weights lie where the last one's lay, is given what was laid out for that."""

@@ -70,7 +70,7 @@ private:
   Option<bool> fuse{*this, "fuse", llvm::cl::init(true),
                     llvm::cl::desc("Off: every operator is a kernel of its own")};
   Option<std::string> libraries{*this, "by", llvm::cl::init("generated"),
-                                llvm::cl::desc("Who does operators: onednn,openblas")};
+                                llvm::cl::desc("Who does operators: onednn,openblas,xsmm")};
   Option<Precision> precision{
       *this, "precision", llvm::cl::init(Precision::Fast), llvm::cl::desc("What may be rounded"),
       llvm::cl::values(clEnumValN(Precision::Fast, "fast", "Sums, by other algorithms"),

@@ -284,9 +284,12 @@ void printModule(const Json &module, const std::string &file) {
   printStates(module);
   printCasts(module, file);
   Json memory = memoryOf(module);
-  std::cout << fmt::format("memory: weights {}, planned {} for {} values, {} values allocated "
+  std::string planned = cellText(memory["arena_bytes"]);
+  if (!planned.starts_with("placed ")) // whose bytes are the run's to tell
+    planned = "planned " + memoryText(memory["arena_bytes"]);
+  std::cout << fmt::format("memory: weights {}, {} for {} values, {} values allocated "
                            "as they come\n",
-                           memoryText(memory["weights_bytes"]), memoryText(memory["arena_bytes"]),
+                           memoryText(memory["weights_bytes"]), planned,
                            cellText(memory["planned_values"]), cellText(memory["heap_values"]));
   if (memory["bounded_values"] != 0)
     std::cout << fmt::format("  {} of the planned values have sizes that only the run tells, and "

@@ -81,11 +81,15 @@ class Symbol:
 
     def _names(self):
         """Of each node, by its id: no two are alike."""
-        names, counts = {}, {}
+        names, own = {}, {node.name for node in self.nodes}
+        taken = set()
         for node in self.nodes:
-            number = counts.get(node.name, 0)
-            counts[node.name] = number + 1
-            names[id(node)] = f"{node.name}:{number}" if number else node.name
+            name, number = node.name, 0
+            while name in taken or (number and name in own):
+                number += 1
+                name = f"{node.name}:{number}"
+            taken.add(name)
+            names[id(node)] = name
         return names
 
     def output(self, number):

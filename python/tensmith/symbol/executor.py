@@ -380,8 +380,10 @@ def _check_names(symbol):
     for node in symbol.nodes:
         other = seen.setdefault(node.name, node)
         if other is not node and not node.is_same_call(other):
-            raise ValueError(f"two nodes are called '{node.name}', and names are what tensors are bound by. Give one another name=, or apply one "
-                             "symbol to both inputs, as in symbol(x=first) and symbol(x=second), to have one set of parameters")  # fmt: skip
+            otherwise = "apply one symbol to both inputs, as in symbol(x=first) and symbol(x=second), to have one set of parameters"
+            if node.family == "variable":
+                otherwise = "use the same Variable in both places"
+            raise ValueError(f"two nodes are called '{node.name}', and names are what tensors are bound by. Give one another name, or {otherwise}")
 
 
 def _tensor(name, given):
