@@ -218,7 +218,8 @@ private:
       return;
     bool tiles = own.reduction != Reduction::None && !roles.row.empty() &&
                  (roles.sumsLanes || !roles.reductions.empty()) &&
-                 (tile_.laneFactors.empty() ? registerTile(own, roles) : factoredTile(roles));
+                 (tile_.laneFactors.empty() ? registerTile(own, roles)
+                                            : !roles.sumsLanes && factoredTile(roles));
     if (!tiles)
       vectors(own, roles);
   }

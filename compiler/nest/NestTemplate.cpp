@@ -172,6 +172,8 @@ void takeFactors(RegisterTile &tile, const Point &point, const FactoredLoops &lo
     auto asked = point[each] ? factorsOf(*point[each], length, whole.size()) : std::nullopt;
     return asked.value_or(whole);
   };
+  // Which loops they are for is settled.
+  tile.lanesAlong = tile.rowsAlong = 0;
   tile.rowFactors = of(kernel::choice::rowFactors, loops.rows);
   tile.laneFactors = of(kernel::choice::laneFactors, loops.lanes);
   tile.depthFactors = of(kernel::choice::depthFactors, loops.depth);

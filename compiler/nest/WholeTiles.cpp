@@ -95,7 +95,10 @@ void simplify(Step &step, const Values &values) {
         return holds(values, distance(lanes, bound, isUpper));
       };
       std::erase_if(isUpper ? step.lanes.upper : step.lanes.lower, isKnown);
-      std::erase_if(isUpper ? step.upper : step.lower, isKnown);
+      std::vector<Affine> &bounds = isUpper ? step.upper : step.lower;
+      std::erase_if(bounds, isKnown);
+      if (bounds.empty()) // a loop has bounds: of one whole tile its own
+        bounds.push_back(Affine(isUpper ? lanes.least + lanes.count - 1 : lanes.least));
     }
   }
   bool isAnd = step.kind == Step::Kind::If && step.otherwise.empty() &&

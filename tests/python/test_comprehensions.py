@@ -89,6 +89,30 @@ def test_an_empty_domain_gives_what_no_elements_give():
     assert total.tolist() == [0, 0] and largest.tolist() == [-np.inf, -np.inf]
 
 
+BOUNDED = ["C(m) +=! A(m, k) where k in 0:m+1", "C(m) +=! A(k, m) where k in m:N", "C(m) +=! A(m, k) where k in 0:N-m",
+           "C(m, n) +=! A(m, k) * A(n, k) where k in 0:n+1"]  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", BOUNDED)
+@pytest.mark.parametrize("size", [4, 7, 8, 16, 17])
+def test_sums_whose_bounds_are_other_indices_at_known_sizes(statement, size):
+    """Breaks if a vector that is whole in one tile of lanes loses all its bounds."""
+    text = f"def f(double(N, N) A) -> (C) {{ {statement} }}"
+    a = np.random.default_rng(size).integers(-4, 5, (size, size)).astype(float)
+    wanted = ts.comprehension(text, reference=True).f(a)
+    np.testing.assert_array_equal(ts.comprehension(text, shapes={"N": size}, threads=1).f(a), wanted)
+
+
+def test_lanes_of_a_factored_product_are_the_results(tmp_path):
+    """Breaks if a schedule file can ask for lanes along the sum that factors are to cut."""
+    text = "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+    entry = '{"kernel":"comprehension 32x24:f32 24x48:f32 -> 32x48:f32","order":4,"nest_lanes_along":3}'
+    (tmp_path / "s.json").write_text(f'{{"schedules":[{entry}]}}')
+    a, b = np.ones((32, 24), np.float32), np.ones((24, 48), np.float32)
+    f = ts.comprehension(text, shapes={"M": 32, "K": 24, "N": 48}, schedules=tmp_path / "s.json").f
+    np.testing.assert_array_equal(f(a, b), a @ b)
+
+
 GRADIENTS = {
     "product": "def f(double(M, K) A, double(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }",
     "convolution": "def f(double(H) A, double(K) B) -> (C) { C(i) +=! A(i + k) * B(k) }",
