@@ -145,11 +145,11 @@ TEST_F(Libraries, AreCalledByTheContract) {
   EXPECT_EQ(made[0].symbol, "relus:tensmith_matmul");
   EXPECT_EQ(made[0].operands, 3u);
   EXPECT_EQ(made[0].sizes,
-            (std::vector<int64_t>{1, 33, 19, 17, 0, 1, 0, 2, TENSMITH_STEP_ADD_COLUMNS, 0,
+            (std::vector<int64_t>{1, 33, 19, 17, 0, 1, 0, 0, 2, TENSMITH_STEP_ADD_COLUMNS, 0,
                                   TENSMITH_STEP_RELU, 0}));
   EXPECT_EQ(made[1].operands, 3u);
   EXPECT_EQ(made[1].sizes,
-            (std::vector<int64_t>{1, 17, 19, 33, 1, 0, 0, 2, TENSMITH_STEP_SCALE,
+            (std::vector<int64_t>{1, 17, 19, 33, 1, 0, 0, 0, 2, TENSMITH_STEP_SCALE,
                                   std::bit_cast<int64_t>(0.5), TENSMITH_STEP_SUBTRACT_FROM, 0}));
 }
 
