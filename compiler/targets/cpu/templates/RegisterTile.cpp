@@ -52,6 +52,16 @@ graph::SubOp subtraction(const Contraction &contraction) {
   return hasAll && !ShapedType::isDynamic(columns.back()) ? op : graph::SubOp();
 }
 
+/// Where all of a register's lanes are multiplied by an instruction, a loop's own work weighs more:
+/// of twice as many steps, if no steps are left over.
+int64_t usualSteps(const Contraction &contraction, const Machine &machine, RowSource &source) {
+  auto depth = constantIndex(source.depth());
+  int64_t twice = 2 * kStepsOfIteration;
+  bool isTwice = productsOf(contraction, machine) && burstOf(contraction, machine) && depth &&
+                 *depth % (twice * contraction.step) == 0;
+  return isTwice ? twice : kStepsOfIteration;
+}
+
 } // namespace
 
 Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
@@ -79,7 +89,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
       l2Bytes_(machine.l2Bytes),
       linesAhead_(asked[choice::linesAhead].value_or(machine.linesAhead)),
-      steps_(asked[choice::steps].value_or(kStepsOfIteration)),
+      steps_(asked[choice::steps].value_or(usualSteps(contraction, machine, source))),
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       masksAreFree_(machine.maskRegisters), burst_(burstOf(contraction, machine)),
