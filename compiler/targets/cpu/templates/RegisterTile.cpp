@@ -656,10 +656,9 @@ bool TileEmitter::takesBursts(int64_t rows, int64_t vectors, int64_t chains) con
          rows * vectors + rows + vectors * burst_->steps < vectorRegisters_;
 }
 
-Value TileEmitter::loadLanes(Value row, Value k, int64_t ahead) {
+Value TileEmitter::loadLanes(Value row, Value k) {
   Type element = getElementTypeOrSelf(contraction_.left.getType());
-  Value pointer = elementPointer(math_, element, elementPointer(math_, element, row, k),
-                                 math_.constant(ahead * contraction_.step));
+  Value pointer = elementPointer(math_, element, row, k);
   unsigned bits = storageType(element).getIntOrFloatBitWidth();
   auto type = VectorType::get({kStepsOfIteration}, togetherLoaded(element));
   return emitter_.builder().create<LLVM::LoadOp>(math_.location, type, pointer, bits / 8);
@@ -671,7 +670,7 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   SmallVector<Value> results(sums), left;
   int64_t ofStep = fetchedBytes_ * contraction_.step;
-  Value line = elementPointer(math_, right, panel, math_.mul(k, contraction_.width));
+  Value line = elementPointer(math_, right, panel, math_.mul(k, contraction_.width)), place = k;
   auto loadLine = [&](int64_t ahead, int64_t v) {
     Value here = elementPointer(math_, right, line,
                                 math_.constant(ahead * contraction_.step * contraction_.width));
@@ -691,8 +690,15 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
     }
     size_t lines = loaded.size();
     if (number % kStepsOfIteration == 0) {
+      // Of the steps behind the first four LLVM would load what rows have at once with theirs, or
+      // make other pointers to the rows.
+      if (number)
+        place = math_.add(place, kStepsOfIteration * contraction_.step);
+      if (steps_ > kStepsOfIteration)
+        place = builder.create<arith::IndexCastOp>(math_.location, k.getType(),
+                                                   behind(math_.toI64(place), results));
       for (Value row : rowPointers)
-        loaded.push_back(loadLanes(row, k, number));
+        loaded.push_back(loadLanes(row, place));
       hold_(builder, math_.location, loaded);
       left.assign(loaded.begin() + int64_t(lines), loaded.end());
     } else {
@@ -737,10 +743,10 @@ Value TileEmitter::loadStep(Value pointer, Type element) {
                                            SmallVector<int64_t>(size_t(lanes_), 0));
 }
 
-Value TileEmitter::behind(Value pointer, MutableArrayRef<Value> sums) {
+Value TileEmitter::behind(Value place, MutableArrayRef<Value> sums) {
   if (!hold_)
-    return pointer;
-  SmallVector<Value> values{pointer};
+    return place;
+  SmallVector<Value> values{place};
   llvm::append_range(values, sums);
   hold_(emitter_.builder(), math_.location, values);
   llvm::copy(ArrayRef(values).drop_front(), sums.begin());
