@@ -17,6 +17,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/GraphCode.h"
 #include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/WholeBiases.h"
 
 #include <cmath>
 #include <limits>
@@ -188,6 +189,7 @@ LogicalResult mergeScales(func::FuncOp function, const Options &options) {
       eraseUnused(before.getDefiningOp());
     }
     mergeImageScales(builder, round.getX());
+    mergeWholeBias(round);
   }
   return success();
 }

@@ -52,6 +52,16 @@ graph::SubOp subtraction(const Contraction &contraction) {
   return hasAll && !ShapedType::isDynamic(columns.back()) ? op : graph::SubOp();
 }
 
+/// Where all of a register's lanes are multiplied by an instruction, a loop's own work weighs more:
+/// of twice as many steps, if no steps are left over.
+int64_t usualSteps(const Contraction &contraction, const Machine &machine, RowSource &source) {
+  auto depth = constantIndex(source.depth());
+  int64_t twice = 2 * kStepsOfIteration;
+  bool isTwice = productsOf(contraction, machine) && burstOf(contraction, machine) && depth &&
+                 *depth % (twice * contraction.step) == 0;
+  return isTwice ? twice : kStepsOfIteration;
+}
+
 } // namespace
 
 Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
@@ -79,7 +89,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
       l2Bytes_(machine.l2Bytes),
       linesAhead_(asked[choice::linesAhead].value_or(machine.linesAhead)),
-      steps_(asked[choice::steps].value_or(kStepsOfIteration)),
+      steps_(asked[choice::steps].value_or(usualSteps(contraction, machine, source))),
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       masksAreFree_(machine.maskRegisters), burst_(burstOf(contraction, machine)),
@@ -646,10 +656,9 @@ bool TileEmitter::takesBursts(int64_t rows, int64_t vectors, int64_t chains) con
          rows * vectors + rows + vectors * burst_->steps < vectorRegisters_;
 }
 
-Value TileEmitter::loadLanes(Value row, Value k, int64_t ahead) {
+Value TileEmitter::loadLanes(Value row, Value k) {
   Type element = getElementTypeOrSelf(contraction_.left.getType());
-  Value pointer = elementPointer(math_, element, elementPointer(math_, element, row, k),
-                                 math_.constant(ahead * contraction_.step));
+  Value pointer = elementPointer(math_, element, row, k);
   unsigned bits = storageType(element).getIntOrFloatBitWidth();
   auto type = VectorType::get({kStepsOfIteration}, togetherLoaded(element));
   return emitter_.builder().create<LLVM::LoadOp>(math_.location, type, pointer, bits / 8);
@@ -661,7 +670,7 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   SmallVector<Value> results(sums), left;
   int64_t ofStep = fetchedBytes_ * contraction_.step;
-  Value line = elementPointer(math_, right, panel, math_.mul(k, contraction_.width));
+  Value line = elementPointer(math_, right, panel, math_.mul(k, contraction_.width)), place = k;
   auto loadLine = [&](int64_t ahead, int64_t v) {
     Value here = elementPointer(math_, right, line,
                                 math_.constant(ahead * contraction_.step * contraction_.width));
@@ -681,8 +690,15 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
     }
     size_t lines = loaded.size();
     if (number % kStepsOfIteration == 0) {
+      // Of the steps behind the first four LLVM would load what rows have at once with theirs, or
+      // make other pointers to the rows.
+      if (number)
+        place = math_.add(place, kStepsOfIteration * contraction_.step);
+      if (steps_ > kStepsOfIteration)
+        place = builder.create<arith::IndexCastOp>(math_.location, k.getType(),
+                                                   behind(math_.toI64(place), results));
       for (Value row : rowPointers)
-        loaded.push_back(loadLanes(row, k, number));
+        loaded.push_back(loadLanes(row, place));
       hold_(builder, math_.location, loaded);
       left.assign(loaded.begin() + int64_t(lines), loaded.end());
     } else {
@@ -727,10 +743,10 @@ Value TileEmitter::loadStep(Value pointer, Type element) {
                                            SmallVector<int64_t>(size_t(lanes_), 0));
 }
 
-Value TileEmitter::behind(Value pointer, MutableArrayRef<Value> sums) {
+Value TileEmitter::behind(Value place, MutableArrayRef<Value> sums) {
   if (!hold_)
-    return pointer;
-  SmallVector<Value> values{pointer};
+    return place;
+  SmallVector<Value> values{place};
   llvm::append_range(values, sums);
   hold_(emitter_.builder(), math_.location, values);
   llvm::copy(ArrayRef(values).drop_front(), sums.begin());

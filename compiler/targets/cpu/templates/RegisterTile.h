@@ -180,7 +180,7 @@ private:
                                             int64_t vectors);
   bool takesBursts(int64_t rows, int64_t vectors, int64_t chains) const;
   /// Of such a row, what all lanes are multiplied with in `kStepsOfIteration` steps.
-  mlir::Value loadLanes(mlir::Value row, mlir::Value k, int64_t ahead);
+  mlir::Value loadLanes(mlir::Value row, mlir::Value k);
 
   /// Lines of what comes next, fetched in the step at `k`, or so many `ahead` of it.
   void prefetch(mlir::Value next, mlir::Value k, int64_t ahead, bool isFull);
@@ -190,9 +190,10 @@ private:
   /// The elements of a row that are multiplied at once, for each lane of the sums.
   mlir::Value loadStep(mlir::Value pointer, mlir::Type element);
 
-  /// The pointer, of which LLVM only knows that it is there when the sums are: else it loads what
-  /// several steps multiply at once, for which there are no registers. Of sums that registers hold.
-  mlir::Value behind(mlir::Value pointer, llvm::MutableArrayRef<mlir::Value> sums);
+  /// The pointer or the number, of which LLVM only knows that it is there when the sums are: else
+  /// it loads what several steps multiply at once, for which there are no registers. Of sums that
+  /// registers hold.
+  mlir::Value behind(mlir::Value place, llvm::MutableArrayRef<mlir::Value> sums);
 
   mlir::Value emitSum(mlir::Value a, mlir::Value b);
 
