@@ -201,7 +201,6 @@ void Tokenizer::fill(size_t size) {
 
 void Tokenizer::takeRoles(TokenRoles roles) {
   beginning_ = roles.beginning, addsBeginning_ = roles.addsBeginning;
-  unknown_ = unknownBeside(roles.ends, roles.unknown);
   ends_ = std::move(roles.ends);
   for (const char *end : {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>"})
     if (auto found = tokens_.find(end);
@@ -211,6 +210,7 @@ void Tokenizer::takeRoles(TokenRoles roles) {
   for (Token end : ends_)
     if (size_t(end) < kinds_.size())
       kinds_[size_t(end)] = Control;
+  unknown_ = unknownBeside(ends_, roles.unknown);
   for (Token &byte : bytes_)
     if (byte >= 0 && kinds_[size_t(byte)] == Control)
       byte = -1;

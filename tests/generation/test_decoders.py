@@ -144,9 +144,10 @@ def test_what_ends_a_text_is_no_text_of_merged_pairs(seed, tmp_path):
     more = {
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": merges,
         "tokenizer.ggml.token_type": [1] * len(tokens), "tokenizer.ggml.eos_token_id": end,
+        "tokenizer.ggml.unknown_token_id": end,
     }  # fmt: skip
     data = {**small_decoders.Decoder().metadata(), **more}
-    for key in ("scores", "bos_token_id", "unknown_token_id"):
+    for key in ("scores", "bos_token_id"):
         del data[f"tokenizer.ggml.{key}"]
     (tmp_path / "model").write_bytes(small_decoders.gguf(data, {}))
     tokenizer = tensmith.language.Tokenizer(tmp_path / "model")
@@ -155,6 +156,7 @@ def test_what_ends_a_text_is_no_text_of_merged_pairs(seed, tmp_path):
         tokens_of_text = tokenizer.encode(text, begins=False)
         assert end not in tokens_of_text and tokenizer.decode(tokens_of_text) == text
     assert tokenizer.encode(tokens[end], control=True, begins=False) == [end]
+    assert end not in tokenizer.encode("é", begins=False)  # which this vocabulary has no letters of
 
 
 @pytest.mark.parametrize("settings", [{"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"repeat_penalty": 0}, {"top_k": -1}])
