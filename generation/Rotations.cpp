@@ -96,17 +96,20 @@ void chooseRotations(Architecture &a, int64_t context) {
 
 void rotations(const Architecture &of, bool windowed, int64_t first, int64_t count, float *cosines,
                float *sines) {
-  double base = windowed && of.windowBase ? of.windowBase : of.rotationBase;
-  double scale = windowed && of.windowBase ? 1 : of.rotationScale;
+  // A window with a base of its own is no longer than what the model was trained on: nothing there
+  // is stretched.
+  bool isPlain = windowed && of.windowBase;
+  double base = isPlain ? of.windowBase : of.rotationBase;
+  double scale = isPlain ? 1 : of.rotationScale, magnitude = isPlain ? 1 : of.rotationMagnitude;
   int64_t pairs = of.rotated / 2;
   for (int64_t pair = 0; pair < pairs; ++pair) {
     double frequency = std::pow(base, -2.0 * double(pair) / double(of.rotated)) * scale;
-    if (!of.frequencyFactors.empty())
+    if (!isPlain && !of.frequencyFactors.empty())
       frequency /= of.frequencyFactors[size_t(pair)];
     for (int64_t i = 0; i < count; ++i) {
       double angle = double(first + i) * frequency;
-      cosines[i * pairs + pair] = float(std::cos(angle) * of.rotationMagnitude);
-      sines[i * pairs + pair] = float(std::sin(angle) * of.rotationMagnitude);
+      cosines[i * pairs + pair] = float(std::cos(angle) * magnitude);
+      sines[i * pairs + pair] = float(std::sin(angle) * magnitude);
     }
   }
 }

@@ -6,7 +6,7 @@
 // factor, those that it holds more than `beta fast` times are not, those between partly; and
 // cosines and sines are multiplied by 1 + 0.1 ln(factor). longrope (arXiv 2402.13753): each
 // frequency has a divisor of its own, one for contexts up to the original one and another for
-// longer ones.
+// longer ones. Layers with a window that rotate by a base of their own (Gemma 3) are not stretched.
 #pragma once
 
 #include "generation/Architecture.h"

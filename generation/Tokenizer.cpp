@@ -200,7 +200,7 @@ void Tokenizer::fill(size_t size) {
 }
 
 void Tokenizer::takeRoles(TokenRoles roles) {
-  beginning_ = roles.beginning, unknown_ = roles.unknown, addsBeginning_ = roles.addsBeginning;
+  beginning_ = roles.beginning, addsBeginning_ = roles.addsBeginning;
   ends_ = std::move(roles.ends);
   for (const char *end : {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>"})
     if (auto found = tokens_.find(end);
@@ -210,15 +210,21 @@ void Tokenizer::takeRoles(TokenRoles roles) {
   for (Token end : ends_)
     if (size_t(end) < kinds_.size())
       kinds_[size_t(end)] = Control;
+  unknown_ = unknownBeside(ends_, roles.unknown);
+  for (Token &byte : bytes_)
+    if (byte >= 0 && kinds_[size_t(byte)] == Control)
+      byte = -1;
   addControl();
 }
 
-/// The token that a piece of a text is. None is a control token, be it that its name is put
-/// together of smaller pieces.
+/// The token that a piece of a text is. None is a control token, or what stands for the unknown, be
+/// it that its name is put together of smaller pieces.
 std::optional<Token> Tokenizer::tokenOfText(const std::string &piece) const {
   auto found = tokens_.find(piece);
-  bool isText = found != tokens_.end() && kinds_[size_t(found->second)] != Control;
-  return isText ? std::optional(found->second) : std::nullopt;
+  if (found == tokens_.end())
+    return std::nullopt;
+  uint8_t kind = kinds_[size_t(found->second)];
+  return kind == Control || kind == Unknown ? std::nullopt : std::optional(found->second);
 }
 
 void Tokenizer::addControl() {
@@ -239,7 +245,8 @@ Token Tokenizer::specialAt(std::string_view text, bool users, bool control) cons
     if (found == tokens_.end())
       continue;
     uint8_t kind = kinds_[size_t(found->second)];
-    if ((kind == Control && control) || (kind == Users && users))
+    bool isParted = text.substr(size).starts_with(kPart);
+    if ((kind == Control && control && !isParted) || (kind == Users && users))
       return found->second;
   }
   return -1;
@@ -332,7 +339,8 @@ void Tokenizer::encodeByRank(std::string_view word, std::vector<Token> &to) cons
   Merging merged(
       characters(letters), [&](std::string_view a, std::string_view b) -> std::optional<double> {
         auto found = ranks_.find(std::string(a) + " " + std::string(b));
-        return found == ranks_.end() ? std::nullopt : std::optional<double>(-found->second);
+        bool merges = found != ranks_.end() && tokenOfText(std::string(a) + std::string(b));
+        return merges ? std::optional<double>(-found->second) : std::nullopt;
       });
   merged.each([&](std::string_view piece) {
     if (auto found = tokenOfText(std::string(piece)))

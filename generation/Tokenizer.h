@@ -67,8 +67,8 @@ public:
   std::string bytesOf(Token token) const;
   std::string decode(const std::vector<Token> &tokens) const;
 
-  /// The text with a part mark within each name of a control token, which `encode` takes for text
-  /// then. Marks that were there are gone.
+  /// The text with a part mark in each name of a control token, behind its first character, which
+  /// `encode` takes for text then. Marks that were there are gone.
   std::string parted(std::string_view text) const;
 
   size_t size() const { return texts_.size(); }

@@ -71,9 +71,16 @@ AddedTokens::AddedTokens(const std::vector<JsonPart> &parts, const Normalizer &n
   raw_.sort(), normalised_.sort();
 }
 
-void AddedTokens::makeControl(Token number) {
+void AddedTokens::makeControl(Token number, const std::string &name) {
+  bool isAdded = false;
   for (AddedToken &token : all_)
-    token.isControl |= token.number == number;
+    if (token.number == number)
+      isAdded = token.isControl = true;
+  if (isAdded)
+    return;
+  raw_.add(name, Token(all_.size()));
+  raw_.sort();
+  all_.push_back({.content = name, .number = number, .isControl = true, .text = name});
 }
 
 bool AddedTokens::isApart(std::string_view text, size_t begin, size_t end) const {
@@ -102,7 +109,9 @@ void AddedTokens::split(const FoundPart &part, const PrefixTable &table, bool co
     const AddedToken &token = all_[which];
     size_t begin = at, end = at + length;
     at = end;
-    if ((token.isControl && !control) || (token.isWord && !isApart(text, begin, end)))
+    bool isText =
+        token.isControl && (!control || std::string_view(text).substr(end).starts_with(kPart));
+    if (isText || (token.isWord && !isApart(text, begin, end)))
       continue;
     begin = token.takesLeft ? spacesBefore(text, begin, given) : std::max(begin, given);
     end = token.takesRight ? spacesBehind(text, end) : end;

@@ -31,8 +31,8 @@ public:
   AddedTokens(const std::vector<JsonPart> &parts, const Normalizer &normalizer);
 
   const std::vector<AddedToken> &all() const { return all_; }
-  /// From now on it is one, whatever the file says.
-  void makeControl(Token number);
+  /// From now on it is one, whatever the file says, and found by its name.
+  void makeControl(Token number, const std::string &name);
   /// The text in parts, those that are text normalised. `control`: control tokens are found, too.
   std::vector<FoundPart> find(std::string_view text, bool control) const;
 

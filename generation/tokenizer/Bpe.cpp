@@ -113,6 +113,12 @@ public:
   const std::vector<std::pair<std::string, Token>> &vocabulary() const override {
     return vocabulary_;
   }
+  void withhold(const std::vector<bool> &control, std::span<const Token> ends) override {
+    generation::withhold(control, numbers_);
+    std::erase_if(merges_, [&](const auto &each) { return control[size_t(each.second.token)]; });
+    bytes_.withhold(control);
+    unknown_ = unknownBeside(ends, unknown_);
+  }
 
 private:
   Token number(const std::string &name, const JsonPart &part) const {

@@ -31,7 +31,7 @@ TokenPipeline::TokenPipeline(const JsonPart &file) : model_(tokenModelOf(file.at
     decoder_ = tokenDecoderOf(*part);
   added_ = AddedTokens(listIfThere(file, "added_tokens"), normalizer_);
   nameTokens(file);
-  noteBeginnings();
+  makeControl({});
   if (auto part = file.find("post_processor"))
     readTemplate(*part);
 }
@@ -65,13 +65,14 @@ void TokenPipeline::noteBeginnings() {
   }
 }
 
-void TokenPipeline::makeControl(std::span<const Token> tokens) {
-  for (Token token : tokens)
+void TokenPipeline::makeControl(std::span<const Token> ends) {
+  for (Token token : ends)
     if (token >= 0 && size_t(token) < isControl_.size()) {
       isControl_[size_t(token)] = true;
-      added_.makeControl(token);
+      added_.makeControl(token, texts_[size_t(token)]);
     }
   noteBeginnings();
+  model_->withhold(isControl_, ends);
 }
 
 bool TokenPipeline::mayBecomeControl(std::string_view character) const {

@@ -41,7 +41,7 @@ public:
   bool isControl(Token token) const { return isControl_[size_t(token)]; }
   /// Tokens that end texts are no text, also where the file says otherwise: else a text from
   /// outside could end a turn.
-  void makeControl(std::span<const Token> tokens);
+  void makeControl(std::span<const Token> ends);
 
 private:
   void readTemplate(const JsonPart &part);

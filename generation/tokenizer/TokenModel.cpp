@@ -31,11 +31,16 @@ public:
   const std::vector<std::pair<std::string, Token>> &vocabulary() const override {
     return vocabulary_;
   }
+  void withhold(const std::vector<bool> &control, std::span<const Token> ends) override {
+    generation::withhold(control, numbers_);
+    unknown_ = unknownBeside(ends, unknown_);
+  }
 
 protected:
   void addUnknown(std::vector<Token> &to) const {
     if (unknown_ < 0)
-      throw Failure("the tokenizer has no token '" + unknownName_ + "' for what it doesn't know");
+      throw Failure("the tokenizer has no token '" + unknownName_ +
+                    "' for what it doesn't know, or it ends texts");
     to.push_back(unknown_);
   }
 
@@ -128,6 +133,20 @@ std::unique_ptr<TokenModel> tokenModelOf(const JsonPart &part) {
   if (kind == "WordLevel")
     return std::make_unique<WordLevel>(part);
   part.wrong("is '" + kind + "'; BPE, Unigram, WordPiece and WordLevel are read");
+}
+
+void withhold(const std::vector<bool> &control, TokenNumbers &numbers) {
+  std::erase_if(numbers, [&](const auto &each) { return control[size_t(each.second)]; });
+}
+
+Token unknownBeside(std::span<const Token> ends, Token unknown) {
+  return std::ranges::find(ends, unknown) == ends.end() ? unknown : -1;
+}
+
+void ByteTokens::withhold(const std::vector<bool> &control) {
+  for (Token &token : tokens_)
+    if (token >= 0 && control[size_t(token)])
+      token = -1;
 }
 
 ByteTokens::ByteTokens(const TokenNumbers &numbers, bool isOn) : tokens_(256, -1) {

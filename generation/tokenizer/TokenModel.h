@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 namespace tensmith::generation {
 
@@ -18,6 +19,10 @@ public:
   /// Throws Failure where the piece has no tokens, and the model none for what it doesn't know.
   virtual void encode(std::string_view piece, std::vector<Token> &to) const = 0;
   virtual const std::vector<std::pair<std::string, Token>> &vocabulary() const = 0;
+  /// From now on no text has those tokens, by their number, that are control tokens: they are not
+  /// looked up, and nothing is put together to one. What isn't known has its token all the same,
+  /// unless that is one of `ends`.
+  virtual void withhold(const std::vector<bool> &control, std::span<const Token> ends) = 0;
 };
 
 /// Throws Failure where it is none that is known, or not whole.
@@ -30,6 +35,10 @@ std::vector<std::pair<std::string, Token>> vocabularyOf(const JsonPart &part);
 
 using TokenNumbers = std::unordered_map<std::string, Token>;
 
+void withhold(const std::vector<bool> &control, TokenNumbers &numbers);
+/// None, where it is one that ends texts.
+Token unknownBeside(std::span<const Token> ends, Token unknown);
+
 /// What becomes of a character that has no token: its bytes' tokens (<0x00> to <0xFF>), where all
 /// of them are there.
 class ByteTokens {
@@ -37,6 +46,7 @@ public:
   /// None, unless `isOn`.
   ByteTokens(const TokenNumbers &numbers, bool isOn);
   bool append(std::string_view bytes, std::vector<Token> &to) const;
+  void withhold(const std::vector<bool> &control);
 
 private:
   std::vector<Token> tokens_;
@@ -48,6 +58,9 @@ public:
   void add(std::string name, Token token) { entries_.emplace_back(std::move(name), token); }
   /// Of equal names that of the highest number is the one. To be called before the table is asked.
   void sort();
+  void withhold(const std::vector<bool> &control) {
+    std::erase_if(entries_, [&](const Entry &entry) { return control[size_t(entry.second)]; });
+  }
   /// `visit(length, token)`, the shortest first.
   template <typename Visit> void eachPrefix(std::string_view text, Visit visit) const {
     auto from = entries_.begin(), to = entries_.end();

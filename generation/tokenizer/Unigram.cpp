@@ -45,6 +45,12 @@ public:
   const std::vector<std::pair<std::string, Token>> &vocabulary() const override {
     return vocabulary_;
   }
+  void withhold(const std::vector<bool> &control, std::span<const Token> ends) override {
+    generation::withhold(control, numbers_);
+    table_.withhold(control);
+    bytes_->withhold(control);
+    unknown_ = unknownBeside(ends, Token(unknown_));
+  }
 
 private:
   struct Span {

@@ -61,11 +61,10 @@ std::shared_ptr<TokenPipeline> unigramPipeline(const GgufFile &file) {
   for (size_t i = 0; i < texts.size(); ++i) {
     vocabulary.push_back(Json::array({texts[i], scores[i]}));
     hasBytes |= kinds[i] == Byte;
-    if (kinds[i] == Control || kinds[i] == Users)
-      added.push_back({{"id", i},
-                       {"content", texts[i]},
-                       {"special", kinds[i] == Control},
-                       {"normalized", false}});
+    bool isControl = kinds[i] == Control || kinds[i] == Unknown;
+    if (isControl || kinds[i] == Users)
+      added.push_back(
+          {{"id", i}, {"content", texts[i]}, {"special", isControl}, {"normalized", false}});
   }
   int64_t unknown = file.integer("tokenizer.ggml.unknown_token_id", -1);
   Json model = {{"type", "Unigram"}, {"vocab", vocabulary}, {"byte_fallback", hasBytes}};

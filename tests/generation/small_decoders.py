@@ -203,7 +203,9 @@ class Decoder:
         return (1 / (kept + (1 - kept) / factor))[: self.rotated // 2], 1 + 0.1 * numpy.log(factor)
 
     def rotate(self, x, layer, factors, magnitude=1.0):
-        base = 10000.0 if self.family == "gemma3" and self.has_window(layer) else self.base
+        # Gemma 3's layers with a window have a plain rotation, whatever stretches that of the others.
+        is_plain = self.family == "gemma3" and self.has_window(layer)
+        base, factors, magnitude = (10000.0, 1.0, 1.0) if is_plain else (self.base, factors, magnitude)
         pairs = self.rotated // 2
         angle = numpy.arange(len(x))[:, None] * base ** (-2.0 * numpy.arange(pairs) / self.rotated) / factors
         cos, sin = magnitude * numpy.cos(angle)[:, None], magnitude * numpy.sin(angle)[:, None]
@@ -294,6 +296,9 @@ FAMILIES = {
     "gemma": Decoder(family="gemma", tied=True, key_heads=1),
     "gemma2": Decoder(family="gemma2", tied=True, post_norms=True, score_cap=50.0, logit_cap=30.0, window=6),
     "gemma3": Decoder(family="gemma3", tied=True, post_norms=True, head_norms=True, window=4, layers=7, base=1000000.0),
+    "gemma3, yarn": Decoder(
+        family="gemma3", tied=True, post_norms=True, head_norms=True, window=20, layers=7, base=100.0, head_size=32, rotated=32, yarn=(4.0, 512)
+    ),
     "qwen2, yarn": Decoder(family="qwen2", biases=True, base=100.0, head_size=32, rotated=32, yarn=(4.0, 512)),
     "llama, q8_0": Decoder(store=as_q8_0),
     "qwen2, q4_0": Decoder(family="qwen2", biases=True, store=as_q4_0),

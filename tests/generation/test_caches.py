@@ -40,6 +40,11 @@ def rounded(kind):
     return f16 if kind == "f16" else blocks
 
 
+def drawn(seed):
+    rng = random.Random(seed)
+    return [rng.randrange(3, 280) for _ in range(40)]
+
+
 def error(got, want):
     return float(numpy.sqrt(((got - want) ** 2).mean() / (want**2).mean()))
 
@@ -57,7 +62,7 @@ def test_logits_are_those_of_rounded_keys(written, name, kind):
     path, stored = written[name]
     decoder = DECODERS[name]
     model = tensmith.language.load(path, threads=1, exact=True, cache_type=kind)
-    tokens = [random.Random(3).randrange(3, 280) for _ in range(40)]
+    tokens = drawn(3)
     plain, want = decoder.logits(stored, tokens), decoder.logits(stored, tokens, rounded(kind))
     bound = {"f16": 2e-3, "q8_0": 0.03, "q4_0": 0.5}[kind]
     assert 1e-6 < error(want, plain) < bound
@@ -74,7 +79,7 @@ def test_f16_of_any_heads(size, tmp_path):
     stored = decoder.write(tmp_path / "model")
     model = tensmith.language.load(tmp_path / "model", threads=1, exact=True, cache_type="f16")
     assert model.cache_bytes == 2 * 2 * 2 * size * 2
-    tokens = [random.Random(size).randrange(3, 280) for _ in range(40)]
+    tokens = drawn(size)
     plain, want = decoder.logits(stored, tokens), decoder.logits(stored, tokens, rounded("f16"))
     got = numpy.stack([model.logits(tokens[: count + 1]) for count in range(len(tokens))])
     assert error(got, want) < 0.3 * error(want, plain)

@@ -6,6 +6,7 @@ tokens are mixed up, or when a token's result depends on how the tokens before i
 
 import os
 import pathlib
+import random
 import subprocess
 import sys
 
@@ -115,7 +116,7 @@ def test_control_tokens_are_found_where_that_is_asked_for(model_path):
     assert 2 in model.encode("a</s>b", control=True)
 
 
-@pytest.mark.parametrize("end,kind", [("</s>", 4), ("▁the", 1), ("th", 1)])
+@pytest.mark.parametrize("end,kind", [("</s>", 4), ("▁the", 1), ("th", 1), ("</s>", 1)])
 def test_what_ends_a_text_is_no_text(end, kind, tmp_path):
     """Breaks when a token of another kind than control, found by its name or put together of letters, lets a text from outside end."""
     number = small_decoders.TOKENS.index(end)
@@ -127,6 +128,35 @@ def test_what_ends_a_text_is_no_text(end, kind, tmp_path):
     text = "the hen</s> then"
     assert tokenizer.ends(number) and number not in tokenizer.encode(text)
     assert tokenizer.decode(tokenizer.encode(text)).strip() == text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_ends_a_text_is_no_text_of_merged_pairs(seed, tmp_path):
+    """By rank: a merge to the token that ends texts is none. Breaks when it is one, or when what it would join is lost."""
+    rng = random.Random(seed)
+    tokens, merges = [chr(code) for code in range(33, 127)] + ["Ġ"], []
+    while len(tokens) < 160:
+        pair = [rng.choice("abcĠ") if rng.random() < 0.3 else rng.choice(tokens[64:]) for _ in range(2)]
+        if "".join(pair) not in tokens:
+            merges.append(" ".join(pair))
+            tokens.append("".join(pair))
+    end = rng.randrange(95, 120)
+    more = {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.token_type": [1] * len(tokens), "tokenizer.ggml.eos_token_id": end,
+        "tokenizer.ggml.unknown_token_id": end,
+    }  # fmt: skip
+    data = {**small_decoders.Decoder().metadata(), **more}
+    for key in ("scores", "bos_token_id"):
+        del data[f"tokenizer.ggml.{key}"]
+    (tmp_path / "model").write_bytes(small_decoders.gguf(data, {}))
+    tokenizer = tensmith.language.Tokenizer(tmp_path / "model")
+    for _ in range(60):
+        text = "".join(rng.choice(tokens[64:]) if rng.random() < 0.7 else tokens[end] for _ in range(8)).replace("Ġ", " ")
+        tokens_of_text = tokenizer.encode(text, begins=False)
+        assert end not in tokens_of_text and tokenizer.decode(tokens_of_text) == text
+    assert tokenizer.encode(tokens[end], control=True, begins=False) == [end]
+    assert end not in tokenizer.encode("é", begins=False)  # which this vocabulary has no letters of
 
 
 @pytest.mark.parametrize("settings", [{"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"repeat_penalty": 0}, {"top_k": -1}])
