@@ -120,8 +120,9 @@ public:
   /// Of one type and shape. False: the caller is to do it, now.
   Result<bool> write(const Array &to, const Array &from);
   void view(const Array &of, const Array &view, const ViewStep &step);
-  /// Before elements are taken, or given to others to write, outside of the graph.
-  Status read(const Array &array, bool toWrite = false);
+  /// Before elements are taken, or given to others to write, outside of the graph: told to all
+  /// steps that have met the tensor.
+  static Status read(const Array &array, bool toWrite = false);
 
   /// Why no step can be followed: a recorded one has no graph. Empty where that is not so.
   const std::string &refusal() const { return refusal_; }
@@ -153,6 +154,9 @@ private:
   Status takeOperand(Array &array, Signature &signature);
   Known *find(const Array &array);
   Known &meetStorage(const Array &array);
+  Status meetRead(const Array &array, bool toWrite);
+  bool depends(const Array &array, bool toWrite) const;
+  static Status settleOthers(const Coexecution *step, const Array &array, bool toWrite);
   Result<bool> follows(Deed &deed);
   bool followsPaths(const Signature &signature);
   Segment *segmentUnderWay() const; // null: it is not clear which
