@@ -319,6 +319,8 @@ void Coexecution::close() {
   block_ = {};
   handles_.clear();
   counted_ = 0;
+  held_.clear();
+  lookedAt_ = 0;
 }
 
 /// Whether a known path goes on with this deed; the others are given up.

@@ -183,6 +183,9 @@ private:
   Result<bool> followsBlocks(Deed &deed);
   Status finishBlock();
   std::set<int> aliveOfBlock() const;
+  void releaseUnheld();
+  void countHandles();
+  bool isUnheld(const Known &known) const;
   void noteDeaths();
   Trace trace() const;
   // CoexecutionPaths.cpp
@@ -214,8 +217,10 @@ private:
   bool isToBePath_ = false;     // if it is none
   bool isPathTold_ = true;      // what a path is made of is known of all of the step
   BlockUnderWay block_;
-  std::unordered_map<const Storage *, long> handles_; // of a recorded step's own,
+  std::unordered_map<const Storage *, long> handles_; // the step's own,
   size_t counted_ = 0;                                // which are those of so many deeds
+  std::deque<int> held_; // made storages that others may hold, of so many
+  size_t lookedAt_ = 0;
 };
 
 } // namespace tensmith::eager
