@@ -52,15 +52,17 @@ bool mayOverlap(const Array &to, const Array &from) {
 /// False where there is no such memory.
 bool setAside(Storage &storage, int64_t bytes) {
   ResourceScope scope(resourcesOfProcess());
-  size_t rounded = (size_t(bytes) + 63) / 64 * 64;
+  constexpr size_t kAlignment = 64;
   Charge charge;
-  void *memory = charge.take(bytes) ? std::aligned_alloc(64, rounded) : nullptr;
+  // Not `aligned_alloc`, which does not find the memory again that it has cut to the same size.
+  void *memory = charge.take(bytes) ? std::malloc(size_t(bytes) + kAlignment) : nullptr;
   if (!memory)
     return false;
+  size_t past = reinterpret_cast<size_t>(memory) % kAlignment;
   storage.charge = std::move(charge);
   storage.owner =
       std::shared_ptr<const void>(memory, [](const void *p) { std::free(const_cast<void *>(p)); });
-  storage.data = static_cast<std::byte *>(memory);
+  storage.data = static_cast<std::byte *>(memory) + (past ? kAlignment - past : 0);
   return true;
 }
 

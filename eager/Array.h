@@ -34,7 +34,7 @@ struct Storage {
   std::atomic<int> sharers{0};
   std::shared_ptr<Leaf> leaf;    // of what derivatives are asked for; else null
   std::shared_ptr<Tape> history; // the tape that has recorded how it was computed (Tape.h)
-  /// The step under way that has met it, and may not have computed it yet (Coexecution.h).
+  /// A step under way that has met it, and may not have computed it yet (Coexecution.h).
   Coexecution *step = nullptr;
 
   bool isShared() const { return sharers.load(std::memory_order_relaxed) > 0; }

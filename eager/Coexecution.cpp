@@ -17,6 +17,12 @@ constexpr int64_t kMostFallBacksInARow = 16;
 
 thread_local Coexecution *ofThread = nullptr;
 
+/// The steps under way, of all threads. It changes with the interpreter's lock and an `Entry`.
+std::vector<Coexecution *> &underWay() {
+  static auto *steps = new std::vector<Coexecution *>; // threads may outlive the process's statics
+  return *steps;
+}
+
 /// Keeps other threads out of all steps while a call waits without the interpreter's lock. One lock
 /// for all, as steps read each other's tensors. It is never waited for with the interpreter's lock.
 class Entry {
@@ -126,17 +132,38 @@ Coexecution::Known &Coexecution::meetStorage(const Array &array) {
   int number = int(known_.size());
   numbers_[array.storage().get()] = number;
   known_.push_back({number, array, {compared_}});
-  array.storage()->step = this;
+  if (!array.storage()->step)
+    array.storage()->step = this;
   return known_.back();
+}
+
+/// Whether the step has put off what makes the elements, or, for who writes them, takes them.
+bool Coexecution::depends(const Array &array, bool toWrite) const {
+  auto found = numbers_.find(array.storage().get());
+  return isFollowing_ && found != numbers_.end() &&
+         (toWrite || known_[size_t(found->second)].isComing);
+}
+
+/// Other steps do what they have put off, before `step` takes or writes a tensor that they have
+/// met. From then on they put nothing off.
+Status Coexecution::settleOthers(const Coexecution *step, const Array &array, bool toWrite) {
+  if (!array.storage()->step)
+    return {};
+  for (Coexecution *other : underWay())
+    if (other != step && other->depends(array, toWrite))
+      if (Status status =
+              other->fallBack(toWrite ? "another thread writes" : "another thread reads");
+          !status.ok())
+        return status;
+  return {};
 }
 
 /// Makes of an operand what a deed holds of it, and appends its part of the signature. Numbers that
 /// are part of a graph's structure, and memory that others write whenever they like, are taken as
 /// they are.
 Status Coexecution::takeOperand(Array &array, Signature &signature) {
-  if (Coexecution *other = array.storage()->step; other && other != this)
-    if (Status status = other->read(array); !status.ok())
-      return status;
+  if (Status status = settleOthers(this, array, /*toWrite=*/false); !status.ok())
+    return status;
   std::optional<std::string> constant;
   if (array.rank() == 0 && !find(array))
     constant = Tape::constantText(array);
@@ -187,6 +214,7 @@ std::set<int> Coexecution::aliveWhenIdle() const {
 void Coexecution::begin() {
   Entry entry;
   ofThread = this;
+  underWay().push_back(this);
   ++counts_.steps;
   candidates_ = paths_;
   std::erase_if(candidates_, [](const auto &path) {
@@ -272,9 +300,13 @@ bool Coexecution::noteWay() {
 
 /// The step is over; what has not been computed is not needed.
 void Coexecution::close() {
+  std::erase(underWay(), this);
   for (Known &known : known_)
-    if (known.array.storage()->step == this)
-      known.array.storage()->step = nullptr;
+    if (Coexecution *&step = known.array.storage()->step; step == this) {
+      auto other = std::find_if(underWay().begin(), underWay().end(),
+                                [&](Coexecution *each) { return each->find(known.array); });
+      step = other == underWay().end() ? nullptr : *other;
+    }
   deeds_.clear();
   alive_.clear();
   numbers_.clear();
@@ -287,6 +319,8 @@ void Coexecution::close() {
   block_ = {};
   handles_.clear();
   counted_ = 0;
+  held_.clear();
+  lookedAt_ = 0;
 }
 
 /// Whether a known path goes on with this deed; the others are given up.
@@ -561,14 +595,13 @@ Result<Array> Coexecution::concat(int64_t axis, Arrays operands, DataType type, 
 
 Result<bool> Coexecution::write(const Array &to, const Array &from) {
   Entry entry;
-  if (Coexecution *other = to.storage()->step; other && other != this)
-    if (Status status = other->read(to, /*toWrite=*/true); !status.ok())
-      return status;
+  if (Status status = settleOthers(this, to, /*toWrite=*/true); !status.ok())
+    return status;
   Known *target = find(to), *source = find(from);
   if (to.storage()->isShared() || isComplex(to.type()) ||
       (!target && !(source && source->isMade))) {
     if (target)
-      if (Status status = read(to, /*toWrite=*/true); !status.ok())
+      if (Status status = meetRead(to, /*toWrite=*/true); !status.ok())
         return status;
     return false;
   }
@@ -603,14 +636,25 @@ void Coexecution::view(const Array &of, const Array &view, const ViewStep &step)
 }
 
 Status Coexecution::read(const Array &array, bool toWrite) {
+  if (!array.storage()->step)
+    return {};
+  bool isOfOthers = std::any_of(underWay().begin(), underWay().end(), [&](Coexecution *each) {
+    return each != ofThread && each->depends(array, toWrite);
+  });
+  if (isOfOthers) { // without the lock where there are none: they may be waiting
+    Entry entry;
+    if (Status status = settleOthers(ofThread, array, toWrite); !status.ok())
+      return status;
+  }
+  return ofThread ? ofThread->meetRead(array, toWrite) : Status();
+}
+
+/// By Python, in the step's own thread.
+Status Coexecution::meetRead(const Array &array, bool toWrite) {
   Known *known = find(array);
   if (!known || !(known->isComing || toWrite))
     return {};
   Entry entry;
-  if (current() != this) {
-    bool isOver = array.storage()->step != this; // meanwhile, and this may be gone
-    return !isOver && isFollowing_ ? fallBack("another thread reads") : Status();
-  }
   Deed deed{Deed::Kind::Read};
   deed.signature = {toWrite ? "R" : "r", {known->number}};
   deed.operands.push_back(known->array);

@@ -120,8 +120,9 @@ public:
   /// Of one type and shape. False: the caller is to do it, now.
   Result<bool> write(const Array &to, const Array &from);
   void view(const Array &of, const Array &view, const ViewStep &step);
-  /// Before elements are taken, or given to others to write, outside of the graph.
-  Status read(const Array &array, bool toWrite = false);
+  /// Before elements are taken, or given to others to write, outside of the graph: told to all
+  /// steps that have met the tensor.
+  static Status read(const Array &array, bool toWrite = false);
 
   /// Why no step can be followed: a recorded one has no graph. Empty where that is not so.
   const std::string &refusal() const { return refusal_; }
@@ -153,6 +154,9 @@ private:
   Status takeOperand(Array &array, Signature &signature);
   Known *find(const Array &array);
   Known &meetStorage(const Array &array);
+  Status meetRead(const Array &array, bool toWrite);
+  bool depends(const Array &array, bool toWrite) const;
+  static Status settleOthers(const Coexecution *step, const Array &array, bool toWrite);
   Result<bool> follows(Deed &deed);
   bool followsPaths(const Signature &signature);
   Segment *segmentUnderWay() const; // null: it is not clear which
@@ -179,6 +183,9 @@ private:
   Result<bool> followsBlocks(Deed &deed);
   Status finishBlock();
   std::set<int> aliveOfBlock() const;
+  void releaseUnheld();
+  void countHandles();
+  bool isUnheld(const Known &known) const;
   void noteDeaths();
   Trace trace() const;
   // CoexecutionPaths.cpp
@@ -210,8 +217,10 @@ private:
   bool isToBePath_ = false;     // if it is none
   bool isPathTold_ = true;      // what a path is made of is known of all of the step
   BlockUnderWay block_;
-  std::unordered_map<const Storage *, long> handles_; // of a recorded step's own,
+  std::unordered_map<const Storage *, long> handles_; // the step's own,
   size_t counted_ = 0;                                // which are those of so many deeds
+  std::deque<int> held_; // made storages that others may hold, of so many
+  size_t lookedAt_ = 0;
 };
 
 } // namespace tensmith::eager

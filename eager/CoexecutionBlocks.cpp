@@ -19,6 +19,16 @@ constexpr int64_t kMostStrays = 4;
 /// As few ways as these are worth a path each.
 constexpr size_t kFewWays = 4;
 
+/// So many tensors that were still held are looked at again, besides as many as are new.
+constexpr size_t kLookedAtAgain = 16;
+
+/// What nobody but a step holds, nor the engine, keeps what a deed says of it, without its memory.
+void giveMemoryBack(Storage &storage) {
+  storage.data = nullptr;
+  storage.owner = nullptr;
+  storage.charge = Charge();
+}
+
 } // namespace
 
 void WayHistory::note(size_t way, bool isPath) {
@@ -116,7 +126,28 @@ Status Coexecution::finishBlock() {
   block_ = {};
   coming_.clear();
   isLaunched_ = false;
+  releaseUnheld();
   return {};
+}
+
+/// Of what was made: all deeds are done. The engine may hold some of it, which is looked at again
+/// later, few at a time.
+void Coexecution::releaseUnheld() {
+  countHandles();
+  size_t count = kLookedAtAgain + known_.size() - lookedAt_;
+  for (; lookedAt_ < known_.size(); ++lookedAt_)
+    if (known_[lookedAt_].isMade)
+      held_.push_back(int(lookedAt_));
+  for (count = std::min(count, held_.size()); count > 0; --count) {
+    int number = held_.front();
+    held_.pop_front();
+    const Known &known = known_[size_t(number)];
+    Storage &storage = *known.array.storage();
+    if (isUnheld(known) && Engine::ofProcess().isReady(storage.variable))
+      giveMemoryBack(storage);
+    else
+      held_.push_back(number);
+  }
 }
 
 /// As `alive`, of what was made in the block, by its numbers.
@@ -142,17 +173,28 @@ std::set<int> Coexecution::aliveOfBlock() const {
 
 // ---- recording
 
-/// What was made and is held by the step alone is no output of a block that ends here or later.
-void Coexecution::noteDeaths() {
+void Coexecution::countHandles() {
   for (; counted_ < deeds_.size(); ++counted_)
     for (const auto *list : {&deeds_[counted_].operands, &deeds_[counted_].results})
       for (const Array &array : *list)
         ++handles_[array.storage().get()];
+}
+
+/// By others than the step. Its handles have been counted.
+bool Coexecution::isUnheld(const Known &known) const {
+  auto found = handles_.find(known.array.storage().get());
+  return known.array.storage().use_count() <= (found == handles_.end() ? 0 : found->second) + 1;
+}
+
+/// What was made and is held by the step alone is no output of a block that ends here or later.
+void Coexecution::noteDeaths() {
+  countHandles();
   waitForEngine();
   for (Known &known : known_)
-    if (known.isMade && !known.diedBefore &&
-        known.array.storage().use_count() <= handles_[known.array.storage().get()] + 1)
+    if (known.isMade && !known.diedBefore && isUnheld(known)) {
       known.diedBefore = deeds_.size();
+      giveMemoryBack(*known.array.storage());
+    }
 }
 
 Trace Coexecution::trace() const {

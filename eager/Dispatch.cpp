@@ -198,9 +198,8 @@ std::vector<reference::ResultType> typesOf(Arrays arrays) {
 /// Steps that are co-executed have their elements computed before others take them.
 Status readOfSteps(Arrays arrays) {
   for (const Array &array : arrays)
-    if (Coexecution *step = array.storage()->step)
-      if (Status status = step->read(array); !status.ok())
-        return status;
+    if (Status status = Coexecution::read(array); !status.ok())
+      return status;
   return {};
 }
 
@@ -499,9 +498,8 @@ Status assign(const Array &to, const Array &from) {
       return isLeft.status();
     if (*isLeft)
       return {};
-  } else if (to.storage()->step) { // of another thread
-    if (Status status = to.storage()->step->read(to, /*toWrite=*/true); !status.ok())
-      return status;
+  } else if (Status status = Coexecution::read(to, /*toWrite=*/true); !status.ok()) {
+    return status;
   }
   if (Status status = readOfSteps({&*source, 1}); !status.ok())
     return status;
@@ -529,9 +527,8 @@ Status copyInto(const Array &to, const Array &source) {
 }
 
 Status wait(const Array &array, bool toWrite) {
-  if (Coexecution *step = array.storage()->step)
-    if (Status status = step->read(array, toWrite); !status.ok())
-      return status;
+  if (Status status = Coexecution::read(array, toWrite); !status.ok())
+    return status;
   if (!toWrite && isReady(array))
     return {};
   LetGo unlocked;

@@ -43,7 +43,8 @@ class Outlines {
 public:
   explicit Outlines(Coexecution *owner) : owner_(owner) {}
 
-  bool isOfStep(const Array &array) const { return array.storage()->step == owner_; }
+  /// Other steps may have met it, too. What the step has met has a step for as long as it runs.
+  static bool isOfStep(const Array &array) { return array.storage()->step; }
 
   /// `array` itself where it is a constant, which no step has met.
   Result<Array> of(const Array &array) {

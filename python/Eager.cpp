@@ -189,8 +189,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("is_dense", [](const Tensor &t) { return t.array.isDense(); });
   tensor.def("wait", [](const Tensor &t) { waitFor(t.array); });
   tensor.def("is_ready", [](const Tensor &t) {
-    if (eager::Coexecution *step = t.array.storage()->step)
-      check(step->read(t.array));
+    check(eager::Coexecution::read(t.array));
     return eager::Engine::ofProcess().isReady(t.array.storage()->variable);
   });
   tensor.def("item", single);

@@ -460,3 +460,29 @@ def test_the_page_runs(tmp_path):
     program.write_text("".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)))
     names = runpy.run_path(str(program))
     assert names["step"].statistics()["coexecuted"] >= 4
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_step_does_not_keep_what_nobody_else_holds(is_recorded):
+    """A tensor of each of the 300 turns, were they kept for the step's own record, is over a gigabyte."""
+
+    def resident():
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    def body(x, count):
+        for _ in range(count):
+            x = tnp.tanh(x * 0.9 + 0.3)
+            if count % 2:
+                x = x * 0.7
+        seen.append(resident())
+        return tnp.sum(x)
+
+    x, seen, step = tnp.zeros(1 << 19), [], ts.coexecute(body, warm_up=0)
+    if not is_recorded:
+        step._steps.ignore_paths()
+        for count in (1, 2, 3, 4, 2, 1):
+            float(step(x, count))
+    before = resident()
+    float(step(x, 300))
+    assert step.statistics()["by_blocks"] > 0 or is_recorded
+    assert seen[-1] - before < 200 << 20
