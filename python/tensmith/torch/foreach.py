@@ -13,10 +13,12 @@ _NAMES = (
 
 
 def of_lists():
-    """The decompositions of those that give new lists, which PyTorch makes of those in place."""
+    """The decompositions of those that give new lists, which PyTorch makes of those in place; not each version has all."""
     table = {}
     for name in _NAMES:
-        packet = getattr(aten, "_foreach_" + name)
+        packet = getattr(aten, "_foreach_" + name, None)
+        if packet is None:
+            continue
         parts = _SUMS.get(name) or functools.partial(_each, _OTHERS.get(name) or getattr(torch, name))
         table.update({getattr(packet, overload): parts for overload in packet.overloads() if not overload.endswith("out")})
     return table
