@@ -60,6 +60,8 @@ def _weights(kernel, reach, size, result, is_aligned, factor, like):
 
 def _resampled(kernel, reach):
     def resampled(x, output_size, align_corners, scales_h=None, scales_w=None):
+        if not x.is_floating_point():
+            return NotImplemented
         rows = _weights(kernel, reach, x.shape[2], output_size[0], align_corners, scales_h, x)
         columns = _weights(kernel, reach, x.shape[3], output_size[1], align_corners, scales_w, x)
         return rows @ x @ columns.t()

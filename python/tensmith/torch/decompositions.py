@@ -6,6 +6,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 from .adjoints import adjoints
+from .foreach import of_lists
 
 aten = torch.ops.aten
 
@@ -23,7 +24,13 @@ def decompositions():
     ]))  # fmt: skip
     for loss in (aten.nll_loss_backward, aten.nll_loss2d_backward):  # losses.py
         table.pop(loss.default, None)
-    return table | ours()
+    return without_writes(table) | ours()
+
+
+def without_writes(table):
+    """But for writes at indices, which PyTorch would make by one another, though they differ in whether they take negative indices."""
+    whole = aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar, aten.index_fill.int_Tensor
+    return {operator: parts for operator, parts in table.items() if operator not in whole}
 
 
 def ours():
@@ -32,6 +39,7 @@ def ours():
         aten._transformer_encoder_layer_fwd.default: _encoder_layer,
         aten._trilinear.default: _trilinear,
         **adjoints(),
+        **of_lists(),
     }
 
 

@@ -16,7 +16,7 @@ from torch.utils import _pytree
 from .. import Error
 from ..lowered import compiled, settings_of
 from . import contraction, control, elementwise, indexing, losses, movement, pooling, random, reduction, run, sizes  # noqa: F401, the functions register themselves
-from .decompositions import ours
+from .decompositions import ours, without_writes
 from .lowering import Lowering, Value, lower
 
 
@@ -62,8 +62,7 @@ def _decompositions():
     the views after it were exported for."""
     table = torch.export.default_decompositions()
     table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
-    table.update(ours())
-    return table
+    return without_writes(table) | ours()
 
 
 def _distinct(targets, taken):

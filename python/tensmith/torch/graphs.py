@@ -7,6 +7,7 @@ Modules are kept in the cache of whole modules, whose key is the graph's text: a
 it without the compiler.
 """
 
+import functools
 import os
 import threading
 
@@ -17,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
 from ..lowered import bytes_of, compiled, settings_of
-from . import contraction, control, elementwise, indexing, losses, movement, pooling, random, reduction, run  # noqa: F401, the functions register themselves
+from . import contraction, control, elementwise, indexing, losses, movement, pooling, random, reduction, run, sizes  # noqa: F401, the functions register themselves
 from .decompositions import decompositions
 from .lowering import Lowering, check_supported, lower
 
@@ -28,32 +29,37 @@ class CompiledGraph:
     def __init__(self, module, options, static=(), constants=None):
         lowering, values = Lowering(), {}
         constants = constants or {}
-        self._taken = []  # (position, the name of a number or None, whether it stays where it is) of each input of the module
+        self._taken = []  # (position, what makes a tensor of a number or None, whether it stays where it is) of each input of the module
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         for position, node in enumerate(placeholders):
             meta = node.meta["val"]
             if position in constants:
                 values[node] = lowering.constant(constants[position], f"constant.{position}")
                 continue
-            is_size = not isinstance(meta, torch.Tensor)
-            self._taken.append((position, node.name if is_size else None, position in static))
-            if is_size:
-                lowering.input(node.name, [meta], torch.uint8)
-            else:
+            if isinstance(meta, torch.SymFloat):
+                if not sizes.expression(meta).is_number:
+                    lowering.number_input(node.name, meta)
+                    self._taken.append((position, run.number, False))
+            elif isinstance(meta, torch.Tensor):
                 values[node] = lowering.input(node.name, meta.shape, meta.dtype)
+                self._taken.append((position, None, position in static))
+            else:
+                lowering.input(node.name, [meta], torch.uint8)
+                self._taken.append((position, functools.partial(run.carrier, node.name), False))
         results = lower(module.graph, lowering, values, module)
         self._draws, self._held = run.Draws(lowering), run.Held()
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
         self._outputs = run.Outputs(lowering, results, inputs)
         self._model = None
         if self._outputs.count:
+            self._places = lowering.places()
             self._model = _compiled(lowering.builder, options) if constants else _kept(lowering, options)
 
     def __call__(self, *arguments):
-        tensors = [run.carrier(name, arguments[i]) if name else arguments[i] for i, name, _ in self._taken]
+        tensors = [made(arguments[i]) if made else arguments[i] for i, made, _ in self._taken]
         tensors += self._draws(tensors)
         given = [self._held(i, tensor) if is_static else tensor for (i, _, is_static), tensor in zip(self._taken, tensors)]
-        outputs = run.run(self._model, given + tensors[len(given) :]) if self._model else []
+        outputs = run.run(self._model, given + tensors[len(given) :], self._places) if self._model else []
         return self._outputs.give(outputs, tensors)
 
 

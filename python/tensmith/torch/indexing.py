@@ -6,18 +6,25 @@ from .. import Error
 from . import sizes
 from .elementwise import choose, compare
 from .lowering import Value, lowers
+from .run import NO_INDEX
+
+
+def from_front(g, indices):
+    """Indices where PyTorch refuses negative ones, which ours would count from the end: a run refuses what they become."""
+    indices = g.cast(indices, torch.int64)
+    return choose(g, compare(g, "less", indices, g.scalar(0, torch.int64)), g.scalar(NO_INDEX, torch.int64), indices)
 
 
 @lowers("aten.embedding.default")
 def _embedding(g, weight, indices, *_):
-    return g.op("gather", [weight, indices], g.meta.shape, axis=0)
+    return g.op("gather", [weight, from_front(g, indices)], g.meta.shape, axis=0)
 
 
 @lowers("aten.index_select.default")
 def _index_select(g, x, dim, indices):
     x, indices = _with_dimensions(g, x, indices)
     shape = [*x.shape[: x.axis(dim)], indices.shape[0], *x.shape[x.axis(dim) + 1 :]]
-    return g.reshape(g.op("gather", [x, indices], shape, axis=x.axis(dim)), g.meta.shape)
+    return g.reshape(g.op("gather", [x, from_front(g, indices)], shape, axis=x.axis(dim)), g.meta.shape)
 
 
 @lowers("aten.gather.default")
@@ -26,7 +33,7 @@ def _gather(g, x, dim, indices, sparse_grad=False):
     x, indices = _with_dimensions(g, x, indices)
     if indices.rank != x.rank:  # of no elements
         return g.broadcast(g.scalar(0, x.dtype), shape)
-    return g.reshape(g.op("gather_elements", [x, indices], indices.shape, axis=x.axis(dim)), shape)
+    return g.reshape(g.op("gather_elements", [x, from_front(g, indices)], indices.shape, axis=x.axis(dim)), shape)
 
 
 @lowers("aten.index.Tensor")
@@ -144,7 +151,7 @@ def _scatter(g, x, dim, indices, source, *, reduce=None):
     if indices.rank != x.rank:  # an index of no elements may be of any rank
         return g.reshape(x, shape)
     reduction = "add" if "scatter_add" in str(g.node.target) else _REDUCTIONS[reduce] if reduce else "none"
-    return g.reshape(_scattered(g, x, dim, indices, _source(g, source, indices, x.dtype), reduction), shape)
+    return g.reshape(_scattered(g, x, dim, from_front(g, indices), _source(g, source, indices, x.dtype), reduction), shape)
 
 
 def _scattered(g, x, dim, indices, source, reduction):
@@ -170,7 +177,7 @@ def _scatter_reduce(g, x, dim, indices, source, reduce, *, include_self=True):
         indices = _along(g, x, indices, dim, source.shape)
     if indices.rank != x.rank:
         return g.reshape(x, shape)
-    source = _source(g, source, indices, dtype)
+    indices, source = from_front(g, indices), _source(g, source, indices, dtype)
     if not include_self:  # begin with what changes nothing
         neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": _least(dtype), "amin": _largest(dtype)}[reduce]
         x = _scattered(g, x, dim, indices, g.broadcast(g.scalar(neutral, dtype), source.shape), "none")
@@ -200,14 +207,14 @@ def _index_add(g, x, dim, indices, source, *, alpha=1):
     if alpha != 1:
         source = g.binary("mul", source, g.tensor(alpha, source.dtype))
     source = g.cast(source, x.dtype)
-    return g.reshape(_scattered(g, x, dim, _along(g, x, indices, dim, source.shape), source, "add"), shape)
+    return g.reshape(_scattered(g, x, dim, _along(g, x, from_front(g, indices), dim, source.shape), source, "add"), shape)
 
 
 @lowers("aten.index_copy.default")
 def _index_copy(g, x, dim, indices, source):
     shape = x.shape
     x, indices, source = _with_dimensions(g, x, indices, source)
-    return g.reshape(_scattered(g, x, dim, _along(g, x, indices, dim, source.shape), source, "none"), shape)
+    return g.reshape(_scattered(g, x, dim, _along(g, x, from_front(g, indices), dim, source.shape), source, "none"), shape)
 
 
 @lowers("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")

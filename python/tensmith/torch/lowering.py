@@ -72,6 +72,11 @@ class Lowering:
         self.inputs.append(Value(number, shape, dtype))
         return self.inputs[-1]
 
+    def number_input(self, name, number):
+        """A number that is no size, which a call gives: a SymFloat, whose expression is known by it."""
+        self.bindings.add_number(len(self.inputs), sizes.expression(number))
+        return self.input(name, (), torch.float64)
+
     def constant(self, tensor, name=None):
         tensor = tensor.detach().contiguous()
         if tensor.numel() > 1:
@@ -86,6 +91,8 @@ class Lowering:
         return total.digest()
 
     def scalar(self, number, dtype):
+        if isinstance(number, (torch.SymInt, torch.SymFloat)):
+            return self.tensor(number, dtype)
         return self.constant(torch.tensor(number, dtype=dtype))
 
     def ints(self, numbers):
@@ -108,6 +115,8 @@ class Lowering:
                 raise Error(f"the size {expr} is no dimension of an input, and so isn't known")
             of = self.inputs[place[0]]
             return self.reshape(self.op("shape", [of], (1,), torch.int64, start=place[1], end=place[1] + 1), ())
+        if quotient := sizes.quotient_of(expr):
+            return self.op("div", [self._size(quotient[0]), self.scalar(quotient[1], torch.int64)], (), torch.int64)
         kind = type(expr).__name__
         names = {"Add": "add", "Mul": "mul", "FloorDiv": "div", "CleanDiv": "div", "Mod": "mod", "PythonMod": "mod", "Max": "max", "Min": "min"}
         if kind == "Pow" and expr.exp.is_Integer and expr.exp > 0:
@@ -120,6 +129,24 @@ class Lowering:
         result = parts[0]
         for part in parts[1:]:
             result = self.op(names[kind], [result, part], (), torch.int64)
+        return result
+
+    def _number(self, expr):
+        """A number that sizes and numbers among the inputs decide, as an f64 scalar."""
+        place = self.bindings.number(expr)
+        if place is not None:
+            return self.inputs[place]
+        if expr.is_number:
+            return self.scalar(float(expr), torch.float64)
+        if expr.is_integer:
+            return self.cast(self._size(expr), torch.float64)
+        kind = type(expr).__name__
+        names = {"Add": "add", "Mul": "mul", "Pow": "pow", "FloatPow": "pow", "IntTrueDiv": "div", "FloatTrueDiv": "div", "Max": "max", "Min": "min"}
+        if kind != "ToFloat" and kind not in names:
+            raise Error(f"the number {expr} can't be computed in the graph")
+        result, *rest = (self._number(part) for part in expr.args)
+        for part in rest:
+            result = self.op(names[kind], [result, part], (), torch.float64)
         return result
 
     @staticmethod
@@ -199,11 +226,18 @@ class Lowering:
             return self.cast(x, dtype)
         if isinstance(x, torch.SymInt):
             return self.cast(self.size(x), dtype)
+        if isinstance(x, torch.SymFloat):
+            return self.cast(self._number(sympy.sympify(sizes.expression(x))), dtype)
         return self.scalar(x, dtype)
 
     @staticmethod
     def same(a, b):
         return len(a) == len(b) and all(sizes.expression(x) == sizes.expression(y) for x, y in zip(a, b))
+
+    def places(self):
+        """Of each line of the graph's text the place in the model, or None."""
+        lines = self.builder.text(True).splitlines()
+        return [match and match[1] for match in (re.search(r'loc\("([^"]*)"\)$', line) for line in lines)]
 
     # ---- of the node that is lowered ----
 

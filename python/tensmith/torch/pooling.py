@@ -12,6 +12,7 @@ from .. import Error
 from . import sizes
 from .contraction import matmul, spread
 from .elementwise import compare
+from .indexing import from_front
 from .lowering import lowers
 
 
@@ -199,7 +200,7 @@ def _embedding_bag(g, weight, indices, offsets, scale_grad=False, mode=0, sparse
         raise Error("gradients of the largest of a bag are not known")
     starts = g.slice(offsets, 0, 0, offsets.shape[0] - 1) if include_last else offsets
     bags, count, width = starts.shape[0], indices.shape[0], weight.shape[1]
-    rows = g.op("gather", [weight, indices], [count, width], axis=0)
+    rows = g.op("gather", [weight, from_front(g, indices)], [count, width], axis=0)
     if per_sample is not None:
         rows = g.binary("mul", rows, g.reshape(per_sample, [count, 1]))
     places = g.op("iota", [], [count, 1], torch.int64, typed=True, axis=0)

@@ -1,15 +1,42 @@
 """A compiled graph, called with PyTorch's tensors."""
 
+import re
+
 import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
 from .. import Error, _tensmith
 from . import sizes
 
-def run(model, inputs):
-    """The outputs as PyTorch's tensors, on memory of their own. Inputs are tensors, which are read where they lie, or what `Held` gives for one."""
+NO_INDEX = torch.iinfo(torch.int64).min  # that a graph reads or writes at in the place of each negative index that counts from no end
+
+
+def run(model, inputs, places=()):
+    """The outputs as PyTorch's tensors, on memory of their own. Inputs are tensors, which are read where they lie, or what `Held` gives for one.
+    `places`: of the lines of the graph's text in the model, for errors."""
     given = [readable(x) if isinstance(x, torch.Tensor) else x for x in inputs]
-    return [from_dlpack(result) for result in model._module.run(given, None, dlpack=True)]
+    try:
+        return [from_dlpack(result) for result in model._module.run(given, None, dlpack=True)]
+    except Error as error:
+        error.args = (_told(str(error), places),)
+        raise
+
+
+def _told(text, places):
+    """What a run says, with the model's lines for the graph's, and with what the indices were that a graph has marked."""
+    if location := re.match(r"graph: loc\((.*?)\): ", text):
+        spots = re.findall(r'"([^"]*)"(?::(\d+):\d+)?', location[1])
+        named = [places[int(line) - 1] if line and int(line) <= len(places) else None if line else name for name, line in spots]
+        if any(named):
+            text = ", ".join(dict.fromkeys(filter(None, named))) + ": " + text[location.end() :]
+    if f"holds {NO_INDEX}" in text:
+        text = re.sub(r"\[-\d+, (\d+)\)", r"[0, \1)", text.replace(f"holds {NO_INDEX}", "holds a negative number"))
+    return text
+
+
+def number(value):
+    """One that is no size, as a module takes it."""
+    return torch.tensor(float(value), dtype=torch.float64)
 
 
 def readable(x):
@@ -68,7 +95,7 @@ class Outputs:
         for result in results:
             if not hasattr(result, "number"):
                 self._entries.append((None, result))
-                self.has_sizes |= isinstance(result, torch.SymInt)
+                self.has_sizes |= isinstance(result, (torch.SymInt, torch.SymFloat))
                 continue
             if result.number not in inputs and result.number not in numbers:
                 numbers[result.number] = len(numbers)
@@ -87,6 +114,8 @@ class Outputs:
                 given.append(tensor.detach().clone() if kind.startswith("copied") else tensor)
             elif isinstance(what, torch.SymInt):
                 given.append(self._bindings.evaluate(sizes.expression(what), values))
+            elif isinstance(what, torch.SymFloat):
+                given.append(self._bindings.evaluate_number(sizes.expression(what), values))
             else:
                 given.append(what)
         return given

@@ -8,6 +8,8 @@ import torch
 
 from .. import Error
 
+_EXACT = 1 << 20  # terms of fractions up to here leave sizes 33 of a float's 53 bits
+
 
 def expression(size):
     """A number, or SymPy's expression of a SymInt."""
@@ -36,9 +38,23 @@ def _text(expr):
         return f"({_atom(a)}/{_atom(b)})"
     if kind in ("Mod", "PythonMod"):
         return f"({_atom(a)}%{_atom(b)})"
+    if quotient := quotient_of(expr):
+        return _text(quotient[0]) if quotient[1] == 1 else f"({_atom(quotient[0])}/{quotient[1]})"
     if kind == "Max" and 1 in (a, b):  # the graph's max is of sizes that broadcast
         return f"max({_text(a)}, {_text(b)})"
     raise Error(f"the size {expr} has no form in the graph; sizes are sums, products, quotients and remainders")
+
+
+def quotient_of(expr):
+    """A dividend and a divisor for a size that a number is multiplied by and that is then cut off, as pictures are scaled: where the number is a
+    fraction of powers of two, for which floats are exact. None for others."""
+    if type(expr).__name__ not in ("TruncToInt", "FloorToInt"):
+        return None
+    factor, size = expr.args[0].as_coeff_Mul()
+    if type(size).__name__ != "ToFloat" or not factor > 0:
+        return None
+    above, below = float(factor).as_integer_ratio()
+    return (above * size.args[0], below) if max(above, below) <= _EXACT else None
 
 
 def _atom(expr):
@@ -68,21 +84,32 @@ def broadcast(*shapes):
 
 
 class Bindings:
-    """Where each symbol is read: (input, dimension), and the values of a call's sizes."""
+    """Where each symbol is read: (input, dimension), which inputs are numbers that are no sizes, and the values of a call's."""
 
     def __init__(self):
-        self._places = {}
+        self._places, self._numbers = {}, {}
 
     def add(self, input_, shape):
         for dim, size in enumerate(shape):
             if isinstance(size, torch.SymInt) and expression(size).is_Symbol:
                 self._places.setdefault(expression(size), (input_, dim))
 
+    def add_number(self, input_, expr):
+        self._numbers[expr] = input_
+
+    def number(self, expr):
+        """The input that is this number, if one is."""
+        return self._numbers.get(expr)
+
     def place(self, symbol):
         return self._places.get(symbol)
 
     def values(self, inputs):
-        return {symbol: inputs[i].shape[dim] for symbol, (i, dim) in self._places.items()}
+        values = {symbol: sympy.Integer(inputs[i].shape[dim]) for symbol, (i, dim) in self._places.items()}
+        return values | {expr: sympy.Float(inputs[i].item()) for expr, i in self._numbers.items()}
 
     def evaluate(self, expr, values):
-        return int(sympy.sympify(expr).xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()}))
+        return int(sympy.sympify(expr).xreplace(values))
+
+    def evaluate_number(self, expr, values):
+        return float(sympy.sympify(expr).xreplace(values))

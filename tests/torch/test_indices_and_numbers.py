@@ -1,0 +1,108 @@
+"""Indices that eager refuses are refused, with the line of the model; numbers that open sizes decide reach the way back."""
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.5")
+ts = pytest.importorskip("tensmith", reason="the Python package is not built")
+
+from torch.nn import functional as F  # noqa: E402
+
+import tensmith.torch  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _fresh(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend=tensmith.torch.backend, **options)
+
+
+READERS = {
+    "classes": lambda x, i: F.cross_entropy(x, i, ignore_index=-100),
+    "embedding": lambda x, i: F.embedding(i, x),
+    "bag": lambda x, i: F.embedding_bag(i[None], x, mode="sum"),
+    "gather": lambda x, i: x.gather(1, i[:, None]),
+    "index_select": lambda x, i: x.index_select(1, i),
+    "scatter": lambda x, i: x.scatter(1, i[:, None], 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(1, i[:, None], x),
+    "scatter_reduce": lambda x, i: x.scatter_reduce(1, i[:, None], x, "amax"),
+    "index_add": lambda x, i: x.index_add(1, i, x),
+    "index_copy": lambda x, i: x.index_copy(1, i, x),
+    "index_reduce": lambda x, i: x.index_reduce(1, i, x, "amax"),
+    "index": lambda x, i: x[:, i],  # which counts from the end, in eager too
+    "index_fill": lambda x, i: x.index_fill(1, i, 2.0),
+    "take": lambda x, i: x.take(i),
+}
+
+
+def outcome(call, *arguments):
+    try:
+        return call(*arguments)
+    except (IndexError, RuntimeError, ts.Error) as error:
+        return error
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_indices_are_refused_where_eager_refuses_them(name):
+    """Breaks if an operator counts an index from the end where eager doesn't, or refuses one that eager takes; and if the line isn't told."""
+    function, x = READERS[name], torch.randn(5, 5)
+    fast = compiled(function)
+    for wrong in (None, -1, -5, -6, -(2**40), 5, 2**40):
+        for kind in (torch.int64, torch.int32) if name in ("embedding", "index_select") and abs(wrong or 0) < 2**31 else (torch.int64,):
+            indices = torch.randperm(5)
+            if wrong is not None:
+                indices[torch.randint(0, 5, ())] = wrong
+            wanted, given = outcome(function, x, indices.to(kind)), outcome(fast, x, indices.to(kind))
+            if isinstance(wanted, Exception):
+                assert isinstance(given, ts.Error), (wrong, wanted)
+                told = "a negative number" if wrong < 0 and name not in ("index", "index_fill", "take") else str(wrong)
+                assert "test_indices_and_numbers.py:" in str(given) and f"holds {told}" in str(given), given
+            else:
+                torch.testing.assert_close(given, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_ignored_classes_are_no_indices():
+    """Breaks if a class that is ignored is refused for its sign."""
+    x, target = torch.randn(4, 3, requires_grad=True), torch.tensor([0, -1, 2, -1])
+    for ignored in (-1, -100):
+        call = compiled(lambda x, t, ignored=ignored: F.cross_entropy(x, t, ignore_index=ignored))
+        if ignored == -1:
+            wanted, = torch.autograd.grad(F.cross_entropy(x, target, ignore_index=-1), x)
+            torch.testing.assert_close(torch.autograd.grad(call(x, target), x)[0], wanted, rtol=1e-5, atol=1e-6)
+        else:
+            assert isinstance(outcome(call, x, target), ts.Error)
+
+
+NUMBERS = {
+    "linear": lambda x: F.interpolate(x, size=(3, 5), mode="bilinear", antialias=True),
+    "aligned": lambda x: F.interpolate(x, size=(3, 5), mode="bicubic", antialias=True, align_corners=True),
+    "half": lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear"),
+    "more": lambda x: F.interpolate(x, scale_factor=1.75, mode="bilinear", antialias=True),
+    "smoothed": lambda x: F.cross_entropy(x.flatten(1), x.argmax(2).flatten(1)[:, 0] * 0, label_smoothing=0.1),
+    "scaled": lambda x: x * (x.shape[2] ** 0.5 + 3 / x.shape[3]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_gradients_by_numbers_of_open_sizes(name):
+    """Breaks if a number stays that of the first size, or is none on the way back."""
+    function = NUMBERS[name]
+    fast = compiled(function, dynamic=True)
+    for height, width in ((7, 8), (8, 6), (2, 9), (12, 4)):
+        x = torch.randn(2, 3, height, width, requires_grad=True)
+        wanted, given = function(x), fast(x)
+        weights = torch.linspace(1, 2, wanted.numel()).reshape(wanted.shape)
+        torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-5)
+        gradients = [torch.autograd.grad((y * weights).sum(), x)[0] for y in (given, wanted)]
+        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def test_pictures_of_bytes_are_refused_by_name():
+    """Breaks if what smooths bytes, with rounding of its own, is taken for that of floats."""
+    picture = torch.randint(0, 255, (1, 3, 7, 7), dtype=torch.uint8)
+    with pytest.raises(Exception, match=r"test_indices_and_numbers.py:\d+ _upsample_bilinear2d_aa"):
+        compiled(lambda x: F.interpolate(x, size=(3, 3), mode="bilinear", antialias=True))(picture)
