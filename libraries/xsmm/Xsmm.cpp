@@ -6,8 +6,8 @@
 // operand that is transposed, and of a left one that is to be scaled, are copied first.
 #include "libraries/Product.h"
 
+#include <array>
 #include <libxsmm.h>
-#include <vector>
 
 namespace {
 
@@ -70,11 +70,10 @@ void add(const Block &a, const Block &b, float *c, int64_t strideOfC, int64_t ro
 }
 
 void multiply(const Product &p) {
-  thread_local std::vector<float> copyOfA, copyOfB(size_t(kDepth * kColumns));
+  thread_local std::array<float, size_t(kRows * kDepth)> copyOfA;
+  thread_local std::array<float, size_t(kDepth * kColumns)> copyOfB;
   begin(p);
-  // All rows of a stretch of the depth: each block of b is copied once, and a's as often as b has
-  // blocks of columns.
-  copyOfA.resize(size_t(kRows * kDepth));
+  // Each block of b is copied once, and a's as often as b has blocks of columns.
   for (int64_t k = 0; k < p.depth; k += kDepth)
     for (int64_t column = 0; column < p.columns; column += kColumns) {
       int64_t depth = std::min(kDepth, p.depth - k), wide = std::min(kColumns, p.columns - column);

@@ -34,13 +34,17 @@ def rows_of(name, count, blocks, random):
     return known[random.integers(0, len(known), (count, blocks))].reshape(count, -1)
 
 
-def compiled(build, inputs, folder, target=None):
+def written(build, inputs, folder, target=None, dump_ir=None):
     builder = tensmith.Builder()
     build(builder, [builder.input(name, type_) for name, type_ in inputs.items()])
-    settings = tensmith._settings(None, target, None, None, False, "fast", True, (), [])
+    settings = tensmith._settings(None, target, None if dump_ir is None else "", dump_ir, False, "fast", True, (), [])
     path = os.path.join(folder, "products.so")
     builder.compile(path, settings)
-    return tensmith.load(path, threads=2)
+    return path
+
+
+def compiled(build, inputs, folder, target=None):
+    return tensmith.load(written(build, inputs, folder, target), threads=2)
 
 
 def type_of(array, open_rows=False):
@@ -56,6 +60,22 @@ def test_formats_are_those_of_gguf(tmp_path):
     model = compiled(build, {name: type_of(WITH_VALUES[name]) for name in FORMATS}, tmp_path)
     for name, got in zip(FORMATS, model.run(*(WITH_VALUES[name] for name in FORMATS))):
         assert numpy.array_equal(got, WITH_VALUES[name + " values"]), name
+
+
+# Breaks if one row waits for each row of weights to arrive, if several rows, whose weights are used again, prefetch, or if f16 scales of neighbouring
+# blocks are converted one by one.
+@pytest.mark.parametrize("rows, bits", [(1, 8), (1, 0), (4, 8)])
+def test_one_row_prefetches_the_next_rows_of_weights(rows, bits, tmp_path):
+    weights = rows_of("q4_0", 64, 64, numpy.random.default_rng(5))
+    x = numpy.ones((rows, 2048), numpy.float32)
+
+    def build(builder, values):
+        builder.output("y", builder.op("block_product", values, {"format": "q4_0", "x_bits": bits}, None, "product")[0])
+
+    written(build, {"x": type_of(x), "w": type_of(weights)}, tmp_path, "icelake-server", tmp_path / "ir")  # which multiplies bytes
+    (text,) = [path.read_text() for path in (tmp_path / "ir").glob("k_*.ll") if not path.name.endswith(".opt.ll")]
+    assert ("@llvm.prefetch" in text) == (rows == 1)
+    assert ("fpext <4 x half>" in text) == (bits == 8)
 
 
 @pytest.mark.parametrize("target", [None, "x86-64-v3"])

@@ -89,6 +89,20 @@ def test_products(name, seed):
     check(model_of(nodes, inputs), [drawn(random, *shape) for shape in inputs.values()], name, [text])
 
 
+@pytest.mark.skipif(not library("xsmm").exists(), reason="built without TENSMITH_XSMM (Debian: libxsmm-dev)")
+def test_products_where_libxsmm_has_no_code(tmp_path):
+    """Breaks where a machine that libxsmm doesn't compile for gets no result, or another one."""
+    random = numpy.random.default_rng(5)
+    a, b = drawn(random, 70, 300), drawn(random, 300, 90)
+    tensmith.compile(model_of([helper.make_node("MatMul", ["a", "b"], ["y"])], {"a": a.shape, "b": b.shape}), libraries="xsmm").save(tmp_path / "m.so")
+    for name, value in (("a", a), ("b", b)):
+        numpy.save(tmp_path / f"{name}.npy", value)
+    given = [word for name in "ab" for word in ("--input", f"{name}={tmp_path / name}.npy")]
+    subprocess.run([COMMAND, "run", tmp_path / "m.so", *given, "--output", tmp_path], check=True, capture_output=True,
+                   env=os.environ | {"LIBXSMM_TARGET": "0"})  # fmt: skip
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "y.npy"), a.astype("f8") @ b, rtol=0, atol=1e-4)
+
+
 def activation(kind):
     if kind == "Gelu":
         return [helper.make_node("Div", ["p", "root"], ["g0"]), helper.make_node("Erf", ["g0"], ["g1"]),

@@ -47,6 +47,14 @@ def test_gradients_have_the_same_bits(kind, by, lengths, tmp_path):
         assert length == 0 or np.abs(kept[1]).max() > 0
 
 
+# Breaks when rows of a loop in parts, which only dead code of the layer reads, are kept from part to part: as many as there are iterations.
+@pytest.mark.parametrize("plan", PLANS)
+def test_rows_that_nobody_reads_are_not_kept(plan, tmp_path):
+    gradients(BENCH["written"]("onnx lstm", tmp_path), ["w", "r", "b"], plans=(plan,), dump_ir=tmp_path / "ir")
+    text = next((tmp_path / "ir").glob("00-*.mlir")).read_text()
+    assert "!graph.sequence<tensor<8x64xf32>>" in text and "!graph.sequence<tensor<?x" not in text
+
+
 class Drawn:
     """A Loop with a body drawn at random: two states, weights and rows from outside, draws, what is stacked, a condition that may end it.
 
