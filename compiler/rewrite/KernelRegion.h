@@ -47,7 +47,7 @@ private:
   mlir::Region body_;
   mlir::OpBuilder inside_;
   mlir::IRMapping map_;
-  kernel::Key key_; // of a kernel whose operands are laid out
+  kernel::Key key_; // taken before operands are laid out
   llvm::SmallVector<mlir::Value> inputs_;
 };
 

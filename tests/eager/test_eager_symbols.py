@@ -51,26 +51,31 @@ def close(a, b, bound=2e-5):
     numpy.testing.assert_allclose(numpy.asarray(a), numpy.asarray(b), rtol=bound, atol=bound)
 
 
+def train_beside(executor, model, optimisers, bound=2e-5, bound_of_gradients=2e-5, **given):
+    """A step of both, whose loss, gradients and states are compared. optimisers: the executor's, and the model's."""
+    (loss,) = executor.forward(is_train=True, **given)
+    executor.backward()
+    optimisers[1].zero_grad()
+    with ts.record():
+        expected = model(*map(tnp.asarray, given.values()))
+    expected.backward()
+    close(loss, expected, bound)
+    for name, parameter in model.named_parameters():
+        close(executor.gradients[name], parameter.grad, bound_of_gradients)
+    for optimiser in optimisers:
+        optimiser.step()
+    for name, state in model.named_buffers():
+        close(executor.states[name], state, bound)
+
+
 # Breaks if inference, gradients, the states after a step or the optimiser's view of parameters differ from eager tensors'.
 def test_training_is_that_of_eager_tensors():
     executor = bound(6)
     model = Eager(executor)
-    ours, theirs = ts.optim.SGD(executor.parameters(), lr=0.1, momentum=0.9), ts.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimisers = [ts.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in (executor, model)]
     for step in range(4):
         x, label = data(6, step)
-        (loss,) = executor.forward(is_train=True, x=x, label=label)
-        executor.backward()
-        theirs.zero_grad()
-        with ts.record():
-            expected = model(tnp.asarray(x), tnp.asarray(label))
-        expected.backward()
-        close(loss, expected)
-        for name, parameter in model.named_parameters():
-            close(executor.gradients[name], parameter.grad)
-        ours.step()
-        theirs.step()
-        for name, state in model.named_buffers():
-            close(executor.states[name], state)
+        train_beside(executor, model, optimisers, x=x, label=label)
     model.eval()
     x, label = data(6, 9)
     close(executor.forward(x=x, label=label)[0], model(tnp.asarray(x), tnp.asarray(label)))
@@ -344,23 +349,11 @@ def test_a_network_applied_twice_has_one_set_of_parameters(as_text):
     nn.manual_seed(5)
     executor = distance.bind(first=(3, 1, 8, 8), second=(3, 1, 8, 8))
     model = EagerTwins(executor)
-    ours, theirs = (ts.optim.SGD(each.parameters(), lr=0.01) for each in (executor, model))
+    optimisers = [ts.optim.SGD(each.parameters(), lr=0.01) for each in (executor, model)]
     draw = numpy.random.default_rng(2)
     for _ in range(3):
         first, second = (draw.standard_normal((3, 1, 8, 8)).astype("float32") for _ in range(2))
-        (loss,) = executor.forward(is_train=True, first=first, second=second)
-        executor.backward()
-        theirs.zero_grad()
-        with ts.record():
-            expected = model(tnp.asarray(first), tnp.asarray(second))
-        expected.backward()
-        close(loss, expected, 1e-4)
-        for name, parameter in model.named_parameters():
-            close(executor.gradients[name], parameter.grad, 1e-3)
-        for name, state in model.named_buffers():
-            close(executor.states[name], state, 1e-4)
-        ours.step()
-        theirs.step()
+        train_beside(executor, model, optimisers, 1e-4, 1e-3, first=first, second=second)
     assert executor.states["norm.num_batches_tracked"].item() == 6
     model.eval()
     close(executor.forward()[0], model(tnp.asarray(first), tnp.asarray(second)), 1e-3)
