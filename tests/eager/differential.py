@@ -14,7 +14,6 @@ import os
 import pathlib
 import sys
 
-os.environ["TENSMITH_EAGER_KERNELS"] = "off"  # graphs are evaluated, not compiled
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
 sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tests/eager")]
@@ -50,6 +49,7 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--modes", default=",".join(MODES))
     arguments = parser.parse_args()
+    os.environ["TENSMITH_EAGER_KERNELS"] = "off"  # graphs are evaluated, not compiled
     failed, totals = [], {}
     for mode in arguments.modes.split(","):
         totals[mode] = collections.Counter()
