@@ -34,6 +34,8 @@ struct Cpu {
   std::string limits;
 
   bool has(std::string_view feature) const;
+  /// Whether it is one of ARM's 64-bit kind, whose vectors are NEON's.
+  bool isArm64() const { return triple.starts_with("aarch64"); }
   /// Of the enabled ones, those whose instructions may be in the code: what a module's reader has
   /// to check for.
   std::vector<std::string> codeFeatures(bool matrixUnit = true) const;
