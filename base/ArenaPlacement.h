@@ -17,6 +17,13 @@
 
 namespace tensmith {
 
+/// The steps at which a buffer is in use, both inclusive.
+struct Lifetime {
+  size_t first, last;
+
+  bool meets(const Lifetime &other) const { return first <= other.last && other.first <= last; }
+};
+
 struct ArenaPlacement {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
@@ -86,21 +93,25 @@ ArenaPlacement placeBuffers(std::span<const int64_t> sizes, int64_t alive, size_
   return best;
 }
 
-/// Bytes that are in use at a time, at most. `lifetimeOf(i)`: a pair of the first and the last
-/// step, both inclusive.
-template <typename Lifetime>
-int64_t mostAlive(std::span<const int64_t> sizes, Lifetime lifetimeOf) {
+/// Bytes that are in use at a time, at most.
+inline int64_t mostAlive(std::span<const int64_t> sizes, std::span<const Lifetime> lifetimes) {
   std::vector<std::pair<size_t, int64_t>> changes;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    auto [first, last] = lifetimeOf(i);
-    changes.push_back({first, sizes[i]});
-    changes.push_back({last + 1, -sizes[i]});
+    changes.push_back({lifetimes[i].first, sizes[i]});
+    changes.push_back({lifetimes[i].last + 1, -sizes[i]});
   }
   std::sort(changes.begin(), changes.end());
   int64_t alive = 0, most = 0;
   for (auto [at, bytes] : changes)
     most = std::max(most, alive += bytes);
   return most;
+}
+
+/// Those meet that are in use at one step.
+inline ArenaPlacement placeBuffers(std::span<const int64_t> sizes,
+                                   std::span<const Lifetime> lifetimes, size_t mostSteps) {
+  return placeBuffers(sizes, mostAlive(sizes, lifetimes), mostSteps,
+                      [&](size_t a, size_t b) { return lifetimes[a].meets(lifetimes[b]); });
 }
 
 } // namespace tensmith

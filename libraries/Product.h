@@ -83,10 +83,10 @@ private:
     return true;
   }
 
-  /// Rows [from, to), and columns [left, right), of one matrix of the stack.
+  /// Rows [from, to), and columns [firstColumn, endColumn), of one matrix of the stack.
   void compute(int64_t matrix, int64_t from, int64_t to, int64_t firstColumn,
-               int64_t lastColumn) const {
-    int64_t count = to - from, wide = lastColumn - firstColumn;
+               int64_t endColumn) const {
+    int64_t count = to - from, wide = endColumn - firstColumn;
     float *c = result_ + (matrix * rows_ + from) * columns_ + firstColumn;
     const float *initial =
         begin_ == TENSMITH_STEP_ADD_COLUMNS ? first_ + firstColumn : first_ + (c - result_);

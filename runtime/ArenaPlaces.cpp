@@ -31,13 +31,10 @@ void placeBuffers(Frame &frame) {
     std::fill_n(places, buffers.size() + 1, kPoison);
     return;
   }
-  int64_t alive = mostAlive(sizes, [&](size_t i) {
-    return std::pair(size_t(buffers[i].first()), size_t(buffers[i].last()));
-  });
-  auto meet = [&](size_t a, size_t b) {
-    return buffers[a].first() <= buffers[b].last() && buffers[b].first() <= buffers[a].last();
-  };
-  ArenaPlacement placement = tensmith::placeBuffers(sizes, alive, kMostSteps, meet);
+  std::vector<Lifetime> lifetimes;
+  for (const plan::ArenaBuffer &buffer : buffers)
+    lifetimes.push_back({buffer.first(), buffer.last()});
+  ArenaPlacement placement = tensmith::placeBuffers(sizes, lifetimes, kMostSteps);
   std::ranges::copy(placement.offsets, places);
   places[buffers.size()] = placement.bytes;
 }

@@ -5,7 +5,6 @@
 #include "reference/Companion.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/Interpreter.h"
-#include "runtime/LibraryAbi.h"
 #include "runtime/ModuleImage.h"
 #include "runtime/Verify.h"
 
@@ -29,9 +28,11 @@ void *inLibrary(const std::string &library, const char *name) {
 }
 
 /// By its name in the module's image, or in a library beside the runtime's: "onednn:name". What a
-/// library does that can't be loaded, plain loops do, and `warning` says so.
+/// library does that can't be loaded, plain loops do, and `warning` says so. `forgets` gets what a
+/// library that is called has to be told in the end. The name is the file's: one that leads out of
+/// the folder is refused, and nothing opens a library by it but this function.
 void *findKernel(const CodeImage &image, const CodeLayout &layout, const char *symbol,
-                 std::string &warning) {
+                 std::string &warning, std::set<TensmithForget> &forgets) {
   const char *name = std::strchr(symbol, ':');
   if (!name) {
     auto found = layout.functions.find(symbol);
@@ -40,8 +41,11 @@ void *findKernel(const CodeImage &image, const CodeLayout &layout, const char *s
   std::string library(symbol, name);
   if (library.find('/') != library.npos)
     return nullptr;
-  if (void *found = inLibrary(library, name + 1))
+  if (void *found = inLibrary(library, name + 1)) {
+    if (void *forget = inLibrary(library, TENSMITH_FORGET))
+      forgets.insert(reinterpret_cast<TensmithForget>(forget));
     return found;
+  }
   void *plain = inLibrary("plain", name + 1);
   if (plain)
     warning = missingLibrary(library) + "; until then plain loops do its operators, which is slow";
@@ -121,9 +125,8 @@ Status writeAll(int file, std::span<const std::byte> bytes) {
 } // namespace
 
 Module::~Module() {
-  for (const std::string &library : libraries_)
-    if (void *forget = inLibrary(library, TENSMITH_FORGET))
-      reinterpret_cast<TensmithForget>(forget)(weights_.data(), weights_.data() + weights_.size());
+  for (TensmithForget forget : forgets_)
+    forget(weights_.data(), weights_.data() + weights_.size());
   if (weightsMapping_)
     munmap(weightsMapping_, weightsMappingSize_);
 }
@@ -209,10 +212,8 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   auto program = decodePlan(module->plan(), [&](const char *symbol) -> TensmithKernel {
     if (!module->canRun_)
       return [](const TensmithCall *) -> int32_t { return 1; };
-    if (const char *end = std::strchr(symbol, ':'))
-      module->libraries_.insert(std::string(symbol, end));
     return reinterpret_cast<TensmithKernel>(
-        findKernel(module->code_, *layout, symbol, module->warning_));
+        findKernel(module->code_, *layout, symbol, module->warning_, module->forgets_));
   });
   if (!program)
     return program.status();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/CodeImage.h"
+#include "runtime/LibraryAbi.h"
 #include "runtime/Program.h"
 
 #include <memory>
@@ -56,7 +57,7 @@ private:
   const plan::Module *plan_ = nullptr;
   Program program_;
   std::string warning_;
-  std::set<std::string> libraries_; // that are called
+  std::set<TensmithForget> forgets_; // of libraries that are called
   bool canRun_ = true;
 };
 

@@ -1,41 +1,156 @@
-// Arithmetic against traffic; see CostModel.h.
+// The model of machines that compute with vectors; see CostModel.h.
+//
+// Its numbers were measured on kernels of the kind that they stand for, on CPUs with vectors of
+// 256 and 512 bits; what differs among such machines (lanes, registers, bytes in a cycle, caches)
+// is data of the machine. An estimate errs by some ten percent, so whoever compares two of them by
+// it asks for a clear difference.
 #include "compiler/kernel/CostModel.h"
 
 #include <algorithm>
 
 namespace tensmith::kernel {
+namespace {
 
-double multiplyAddsPerCycle(const Machine &machine, double perLane) {
-  constexpr double kVectorsPerCycle = 2;
+constexpr double kVectorsPerCycle = 2; // that are multiplied and added, or else computed with
+/// Of packed products, against the peak.
+constexpr double kEfficiency = 0.9;
+/// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
+/// beside each.
+constexpr double kPairs = 1.5;
+
+/// What each of several cores gets of the memory's bandwidth, or less.
+constexpr double kPartOfMemory = 0.5;
+/// A transposition's cycles against those of the traffic alone.
+constexpr double kTransposition = 2;
+
+// Of kernels as they come, large and small: a call, and what products reach of the peak.
+constexpr double kCall = 2000, kReachedOfPeak = 0.7, kCyclesOfElement = 2;
+// Of the evaluator, which computes in doubles: of convolutions, pools and resizing.
+constexpr double kCyclesOfReference = 8, kCyclesOfReferenceElement = 30;
+
+// A vector of elements at one position of a window.
+constexpr double kTogether = 2, kApart = 4, kGathered = 10;
+// Of a vector of a depthwise convolution: by its kernel, and where each element is computed alone.
+constexpr double kCyclesOfTap = 0.6, kCyclesOfLoopedTap = 40;
+/// Which products of pairs of few channels don't hide.
+constexpr double kCyclesOfPixel = 8;
+
+// Of minimal filtering: registers of a transform beside its elements, and pages of the first-level
+// TLB, and beyond.
+constexpr double kTemporaries = 4, kPagesAtHand = 48, kCyclesOfPage = 3;
+// Of Fourier transforms: bytes in the first-level cache, and beyond it; another page.
+constexpr double kCyclesOfNearAccess = 0.35, kCyclesOfAccess = 0.8, kCyclesOfPlane = 2;
+
+// Of the time that images of a chain take to be written to memory and read, what isn't hidden
+// behind arithmetic; and of the arithmetic's time, what is lost by doing it a few lines at a time.
+constexpr double kNotHidden = 0.5, kLost = 0.1;
+
+} // namespace
+
+double CostModel::cyclesOf(const Machine &machine, const Products &products) const {
+  double weights = products.batch * products.depth * products.columns;
+  double perLane = products.perLane * (products.ofPairs ? kPairs : 1);
+  return std::max(weights * products.rows / multiplyAddsPerCycle(machine, perLane) / kEfficiency,
+                  weights * products.weightBytes / products.weightRate);
+}
+
+double CostModel::cyclesOf(const Machine &machine, const Traffic &traffic) const {
+  switch (traffic.from) {
+  case Traffic::From::Use:
+    return traffic.bytes / (traffic.bytes / 2 < double(machine.l2Bytes) ? machine.nearBytesPerCycle
+                                                                        : machine.farBytesPerCycle);
+  case Traffic::From::SecondCache:
+    return traffic.bytes / machine.nearBytesPerCycle;
+  case Traffic::From::Memory:
+    return traffic.bytes / machine.memoryBytesPerCycle;
+  case Traffic::From::SharedMemory:
+    return traffic.bytes / (machine.memoryBytesPerCycle * kPartOfMemory);
+  }
+  return 0;
+}
+
+double CostModel::cyclesOf(const Machine &machine, const Transposition &transposition) const {
+  return kTransposition * cyclesOf(machine, Traffic{2 * transposition.bytes});
+}
+
+double CostModel::cyclesOf(const Machine &machine, const KernelWork &work) const {
+  if (work.kind == KernelWork::Kind::Reference)
+    return work.operations * kCyclesOfReference +
+           work.bytes / sizeof(float) * kCyclesOfReferenceElement;
+  double arithmetic =
+      work.kind == KernelWork::Kind::Products
+          ? work.operations / (2 * multiplyAddsPerCycle(machine, 1) * kReachedOfPeak)
+          : work.operations * kCyclesOfElement / double(machine.lanes(sizeof(float)));
+  return kCall + std::max(arithmetic, work.bytes / machine.farBytesPerCycle);
+}
+
+double CostModel::cyclesOf(const Machine &, const Windows &windows) const {
+  switch (windows.access) {
+  case Windows::Access::Together:
+    return windows.vectors * kTogether;
+  case Windows::Access::Apart:
+    return windows.vectors * kApart;
+  case Windows::Access::Gathered:
+    return windows.vectors * kGathered;
+  case Windows::Access::Depthwise:
+    return windows.vectors * kCyclesOfTap;
+  case Windows::Access::Looped:
+    return windows.vectors * kCyclesOfLoopedTap;
+  }
+  return 0;
+}
+
+double CostModel::cyclesOf(const Machine &, const PixelSearch &search) const {
+  return search.pixels * kCyclesOfPixel;
+}
+
+/// A load or store for each element, a store and a load of those that the registers don't hold
+/// beside a row, and two multiplications by a matrix of which about a third are zeros.
+double CostModel::cyclesOf(const Machine &machine, const TileTransform &transform) const {
+  double size = transform.size, planes = size * size;
+  double held = std::max(double(machine.vectorRegisters) - size - kTemporaries, 0.0);
+  double accesses = planes + 2 * std::max(planes - held, 0.0);
+  accesses += planes > kPagesAtHand ? kCyclesOfPage * planes : 0;
+  return accesses + planes * 2 * size * 2 / 3 / kVectorsPerCycle;
+}
+
+double CostModel::cyclesOf(const Machine &machine, const VectorWork &work) const {
+  bool isNear = work.bytes <= double(machine.l1Bytes);
+  return (isNear ? kCyclesOfNearAccess : kCyclesOfAccess) * work.accesses +
+         work.operations / kVectorsPerCycle;
+}
+
+double CostModel::cyclesOf(const Machine &, const PlaneAccess &access) const {
+  return kCyclesOfPlane * access.planes;
+}
+
+double CostModel::saved(const Machine &machine, const Chain &chain) const {
+  // Images that the last cache holds come from there as fast as they are needed.
+  if (staysCached(machine, chain.imageBytes + chain.endBytes))
+    return -1;
+  double images = cyclesOf(machine, Traffic{2 * chain.imageBytes, Traffic::From::Memory});
+  double cycles = chain.arithmetic;
+  // Each band reads all weights.
+  if (chain.weightBytes > double(machine.l2Bytes / 4))
+    cycles += (chain.bands - 1) * chain.weightBytes / machine.farBytesPerCycle / kLost;
+  return kNotHidden * images - kLost * cycles;
+}
+
+double CostModel::multiplyAddsPerCycle(const Machine &machine, double perLane) const {
   return kVectorsPerCycle * double(machine.lanes(sizeof(float))) * perLane;
 }
 
-double weightRate(double bytes, const Machine &machine) {
-  return bytes < double(machine.lastCacheBytes / 2) ? machine.farBytesPerCycle
-                                                    : machine.memoryBytesPerCycle;
+bool CostModel::staysCached(const Machine &machine, double bytes) const {
+  return bytes <= double(machine.lastCacheBytes / 2);
 }
 
-double cyclesOf(const Products &products, const Machine &machine, double weightRate) {
-  constexpr double kEfficiency = 0.9; // of packed products, against the peak
-  double weights = products.batch * products.depth * products.columns;
-  return std::max(weights * products.rows / multiplyAddsPerCycle(machine, products.perLane) /
-                      kEfficiency,
-                  weights * products.weightBytes / weightRate);
+double CostModel::weightRate(const Machine &machine, double bytes) const {
+  return staysCached(machine, bytes) ? machine.farBytesPerCycle : machine.memoryBytesPerCycle;
 }
 
-double cyclesOfTraffic(double bytes, const Machine &machine) {
-  return bytes / (bytes / 2 < double(machine.l2Bytes) ? machine.nearBytesPerCycle
-                                                      : machine.farBytesPerCycle);
-}
-
-double cyclesOfKernel(double operations, double bytes, bool multiplies, const Machine &machine) {
-  // Of kernels as they come, large and small: a call, and what products reach of the peak. Other
-  // operations are element-wise, transcendental ones among them.
-  constexpr double kCall = 2000, kReachedOfPeak = 0.7, kCyclesOfElement = 2;
-  double arithmetic = multiplies
-                          ? operations / (2 * multiplyAddsPerCycle(machine) * kReachedOfPeak)
-                          : operations * kCyclesOfElement / double(machine.lanes(sizeof(float)));
-  return kCall + std::max(arithmetic, bytes / machine.farBytesPerCycle);
+const CostModel &vectorCosts() {
+  static const CostModel kCosts;
+  return kCosts;
 }
 
 } // namespace tensmith::kernel

@@ -196,6 +196,26 @@ Value elementPointer(IndexMath &math, Type tensorElement, Value base, Value offs
                                           base, ValueRange{math.toI64(offset)}, true);
 }
 
+Value bytePointer(IndexMath &math, Value base, Value bytes) {
+  return elementPointer(math, math.builder.getI8Type(), base, bytes);
+}
+
+Value sumOfLanes(IndexMath &math, Value sum) {
+  auto type = dyn_cast<VectorType>(sum.getType());
+  if (!type)
+    return sum;
+  OpBuilder &builder = math.builder;
+  for (int64_t lanes = type.getDimSize(0) / 2; lanes > 0; lanes /= 2) {
+    auto half = [&](int64_t first) -> Value {
+      auto taken = llvm::to_vector(llvm::seq(first, first + lanes));
+      return builder.create<vector::ShuffleOp>(math.location, sum, sum, taken);
+    };
+    Value low = half(0), high = half(lanes);
+    sum = builder.create<arith::AddFOp>(math.location, low, high);
+  }
+  return builder.create<vector::ExtractOp>(math.location, sum, int64_t(0));
+}
+
 Value loadPointerField(IndexMath &math, Value base, int64_t bytes) {
   auto &builder = math.builder;
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());

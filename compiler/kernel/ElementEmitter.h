@@ -128,6 +128,11 @@ mlir::Type withLanes(mlir::Type scalar, int64_t lanes);
 /// Address of element `offset` of a buffer of tensor elements.
 mlir::Value elementPointer(IndexMath &math, mlir::Type tensorElement, mlir::Value base,
                            mlir::Value offset);
+/// Address of what lies so many bytes behind, in the same memory.
+mlir::Value bytePointer(IndexMath &math, mlir::Value base, mlir::Value bytes);
+/// Of a vector of floats, whose number of lanes is a power of 2: halves are added until one is
+/// left. What has no lanes is its own sum.
+mlir::Value sumOfLanes(IndexMath &math, mlir::Value vector);
 /// The field of a C struct of pointers, so many `bytes` from `base` on this machine: its number is
 /// the same where pointers are shorter.
 mlir::Value loadPointerField(IndexMath &math, mlir::Value base, int64_t bytes);

@@ -98,4 +98,10 @@ struct MatrixUnit {
 /// how they were made.
 using Hold = void (*)(mlir::OpBuilder &, mlir::Location, llvm::MutableArrayRef<mlir::Value>);
 
+/// For each lane the number of `table` in the place that the same lane of `places` says, whose bits
+/// above those that the table needs count for nothing. All are vectors of 32 numbers of 16 bits,
+/// and of the table 1, 2, 4, ... of them.
+using Lookup = mlir::Value (*)(mlir::OpBuilder &, mlir::Location, llvm::ArrayRef<mlir::Value> table,
+                               mlir::Value places);
+
 } // namespace tensmith::kernel

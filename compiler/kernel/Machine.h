@@ -8,9 +8,12 @@
 namespace tensmith::kernel {
 
 struct Template; // Template.h
+class CostModel; // CostModel.h
 
 /// The template of loops alone, which takes every region.
 const Table<Template> &loopTemplates();
+/// The cost model of machines that compute with vectors.
+const CostModel &vectorCosts();
 
 struct Machine {
   /// What it is, in a text that no other machine has: a part of kernels' keys.
@@ -35,6 +38,8 @@ struct Machine {
   int64_t lastCacheBytes = 16 << 20;
   /// Lines of a panel ahead that a tile prefetches where it is the only one to read them.
   int64_t linesAhead = 256;
+  /// What its kernels are estimated to take: who chooses by estimates asks it, and nothing else.
+  const CostModel *costs = &vectorCosts();
   /// By which its kernels are made, in order of preference.
   const Table<Template> *templates = &loopTemplates();
   /// The layout that its templates of windows take images in; channels first: images stay as the
@@ -44,6 +49,7 @@ struct Machine {
   llvm::SmallVector<const Intrinsic *, 4> intrinsics;
   const MatrixUnit *matrixUnit = nullptr; // that has the tiles of `intrinsics`
   Hold hold = nullptr;                    // null: the optimiser needs no such thing
+  Lookup lookUp = nullptr;                // null: there is no instruction for it
   /// Whether rounding to bf16 may take subnormal numbers for zero, as that instruction does.
   bool flushesBfloats = false;
   /// Whether kernels say where their operands end, by which code generation checks each access.

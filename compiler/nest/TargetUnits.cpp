@@ -36,11 +36,11 @@ std::optional<int64_t> bytesOf(const Tensor &tensor, const Nest &nest) {
     std::optional<int64_t> extent = mostOf(tensor.extents[dim], nest);
     for (const LayoutDimension &part : tensor.layout) // whole blocks
       if (extent && part.dim == dim && part.part == LayoutDimension::Part::Quotient)
-        extent = (*extent + part.block - 1) / part.block * part.block;
+        extent = int64_t(llvm::alignTo(*extent, part.block));
     if (!extent || (result *= *extent) > kMost)
       return std::nullopt;
   }
-  int64_t whole = (int64_t(result) + kLine - 1) / kLine * kLine;
+  int64_t whole = int64_t(llvm::alignTo(int64_t(result), kLine));
   return tensor.hasTwoHalves() ? 2 * whole : whole;
 }
 

@@ -30,9 +30,11 @@ bool isMeeting(graph::KernelOp op) { return libraries::libraryOf(op) == graph::k
 double cyclesOf(const vm::KernelBinding &binding, bool multiplies, const kernel::Machine &machine) {
   auto operations = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
-  return operations && bytes ? kernel::cyclesOfKernel(double(operations.getValue()),
-                                                      double(bytes.getValue()), multiplies, machine)
-                             : kernel::cyclesOfKernel(0, 0, multiplies, machine);
+  kernel::KernelWork work{0, 0};
+  if (operations && bytes)
+    work = {double(operations.getValue()), double(bytes.getValue())};
+  work.kind = multiplies ? kernel::KernelWork::Kind::Products : kernel::KernelWork::Kind::Elements;
+  return kernel::cyclesOf(work, machine);
 }
 
 class BudgetSearch {

@@ -21,8 +21,6 @@ namespace {
 constexpr double kNotable = 0.05;
 /// What a size is counted as that only the run knows.
 constexpr int64_t kUsualSize = 128;
-/// Of the evaluator, which computes in doubles: measured of convolutions, pools and resizing.
-constexpr double kCyclesOfOperation = 8, kCyclesOfElement = 30;
 
 double numberOf(AffineExpr expression, size_t symbols) {
   MLIRContext *context = expression.getContext();
@@ -37,7 +35,9 @@ double cyclesOfKernel(graph::KernelOp op, const kernel::Machine &machine) {
     return 0;
   double operations = numberOf(work.flops, work.symbols.size()),
          bytes = numberOf(work.bytes, work.symbols.size());
-  return kernel::cyclesOfKernel(operations, bytes, kernel::multiplies(op, machine), machine);
+  using Kind = kernel::KernelWork::Kind;
+  Kind kind = kernel::multiplies(op, machine) ? Kind::Products : Kind::Elements;
+  return kernel::cyclesOf(kernel::KernelWork{operations, bytes, kind}, machine);
 }
 
 /// Of what the plan has a routine for; nothing else is done by the evaluator.
@@ -49,12 +49,14 @@ bool isRoutine(Operation *op) {
              op);
 }
 
-double cyclesOfRoutine(Operation *op) {
+double cyclesOfRoutine(Operation *op, const kernel::Machine &machine) {
   auto work = kernel::workOfOperator(op);
   if (!work || !work->flops)
     return 0;
-  return numberOf(work->flops, work->symbols.size()) * kCyclesOfOperation +
-         numberOf(work->bytes, work->symbols.size()) / sizeof(float) * kCyclesOfElement;
+  return kernel::cyclesOf(kernel::KernelWork{numberOf(work->flops, work->symbols.size()),
+                                             numberOf(work->bytes, work->symbols.size()),
+                                             kernel::KernelWork::Kind::Reference},
+                          machine);
 }
 
 std::string reasonOf(Operation *op) {
@@ -89,7 +91,7 @@ std::vector<std::string> referenceWarnings(ArrayRef<func::FuncOp> functions,
         return WalkResult::skip();
       }
       if (isRoutine(op)) {
-        routines.emplace_back(op, cyclesOfRoutine(op));
+        routines.emplace_back(op, cyclesOfRoutine(op, machine));
         all += routines.back().second;
       }
       return WalkResult::advance();

@@ -78,9 +78,11 @@ public:
     // What is kept from the way there to the way back comes from memory: all else passes in
     // between.
     bool isNear = type_.getNumElements() * kFloat <= machine_.l2Bytes;
-    double bandwidth = isNear ? machine_.nearBytesPerCycle : machine_.memoryBytesPerCycle;
+    using From = kernel::Traffic::From;
+    kernel::Traffic sweeps{double(kSweepsInMemory * kFloat),
+                           isNear ? From::SecondCache : From::Memory};
     double again = double(depth) / kernel::multiplyAddsPerCycle(machine_);
-    return kSweepsInMemory * kFloat / bandwidth > again;
+    return kernel::cyclesOf(sweeps, machine_) > again;
   }
 
   void build(const Options &options) {

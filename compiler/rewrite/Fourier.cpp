@@ -92,13 +92,17 @@ public:
         lanes_(machine.lanes(sizeof(float))) {}
 
   double direct() const {
+    using Access = kernel::Windows::Access;
     if (layer_.isDepthwise)
-      return vectors(layer_.in) * layer_.positions() * double(layer_.taps) *
-             (layer_.hasKernel ? kCyclesOfTap : kCyclesOfLoopedTap);
-    double depth = double(layer_.taps * layer_.in / layer_.group);
-    return kernel::cyclesOf(
-        {double(layer_.group), layer_.positions(), depth, double(layer_.out / layer_.group)},
-        machine_, kernel::weightRate(constants_, machine_));
+      return kernel::cyclesOf(
+          kernel::Windows{vectors(layer_.in) * layer_.positions() * double(layer_.taps),
+                          layer_.hasKernel ? Access::Depthwise : Access::Looped},
+          machine_);
+    kernel::Products products{double(layer_.group), layer_.positions(),
+                              double(layer_.taps * layer_.in / layer_.group),
+                              double(layer_.out / layer_.group)};
+    products.weightRate = kernel::weightRate(constants_, machine_);
+    return kernel::cyclesOf(products, machine_);
   }
 
   double fourier(const FourierTile &tile) const {
@@ -118,10 +122,11 @@ public:
     // Of few rows each weight is waited for.
     kernel::Products each{planes * double(layer_.group), tiles, double(layer_.in / layer_.group),
                           double(layer_.out / layer_.group)};
-    double products = kernel::cyclesOf(each, machine_, std::numeric_limits<double>::infinity());
+    double products = kernel::cyclesOf(each, machine_);
     products += bytes(tile) / rate;
     return products +
-           kernel::cyclesOfTraffic(2 * planes * tiles * channels * sizeof(float), machine_) +
+           kernel::cyclesOf(kernel::Traffic{2 * planes * tiles * channels * sizeof(float)},
+                            machine_) +
            tiles * (vectors(layer_.in) * (cyclesIn + pages) +
                     vectors(layer_.out) * (cyclesOut + pages));
   }
@@ -134,10 +139,6 @@ public:
   }
 
 private:
-  /// Of a vector of a plain depthwise convolution: by its kernel, and where each element is
-  /// computed for itself.
-  static constexpr double kCyclesOfTap = 0.6, kCyclesOfLoopedTap = 40;
-
   double vectors(int64_t channels) const {
     int64_t group = layer_.isDepthwise ? 1 : layer_.group;
     return double(group * llvm::divideCeil(channels / group, lanes_));

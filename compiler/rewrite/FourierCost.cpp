@@ -18,11 +18,6 @@ constexpr int64_t kColumnsOfLine[] = {16, 32, 64, 128};
 /// A butterfly of a prime is straight code that grows with its square.
 constexpr int64_t kLargestPrime = 13;
 
-// Measured on kernels of this kind.
-constexpr double kOperations = 2;                                   // in a cycle
-constexpr double kCyclesOfNearAccess = 0.35, kCyclesOfAccess = 0.8; // tiles beyond the L1
-constexpr double kCyclesOfPlane = 2;                                // another page
-
 bool hasSmallFactors(int64_t size) {
   for (int64_t factor = 2; factor <= kLargestPrime; ++factor)
     while (size % factor == 0)
@@ -83,23 +78,23 @@ llvm::SmallVector<int64_t> fourierSizes(llvm::ArrayRef<int64_t> window) {
 }
 
 FourierTransforms::FourierTransforms(const kernel::Machine &machine, const FourierTile &tile)
-    : tile_(tile) {
+    : machine_(machine), tile_(tile) {
   Operations ofRow(tile.columns), ofColumn(tile.rows);
   int64_t complexColumns = tile.halfColumns() - tile.realColumns();
   ofRow_ = double(ofRow.real);
   ofColumns_ = double(ofColumn.real * tile.realColumns() + ofColumn.complex * complexColumns);
-  bool isNear = tile.numbers() * machine.vectorBytes <= machine.l1Bytes;
-  access_ = isNear ? kCyclesOfNearAccess : kCyclesOfAccess;
 }
 
 double FourierTransforms::forward(double rows) const {
   // Pixels are copied, rows and columns are read and written.
   double accesses = 4 * rows * double(tile_.columns) + 2 * double(tile_.numbers());
-  return access_ * accesses + (rows * ofRow_ + ofColumns_) / kOperations;
+  double bytes = double(tile_.numbers() * machine_.vectorBytes);
+  return kernel::cyclesOf(kernel::VectorWork{rows * ofRow_ + ofColumns_, accesses, bytes},
+                          machine_);
 }
 
 double FourierTransforms::pages() const {
-  return kCyclesOfPlane * double(tile_.planes(kFourierThirds));
+  return kernel::cyclesOf(kernel::PlaneAccess{double(tile_.planes(kFourierThirds))}, machine_);
 }
 
 } // namespace tensmith::rewrite

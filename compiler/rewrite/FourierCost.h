@@ -33,9 +33,9 @@ public:
   double pages() const;
 
 private:
+  const kernel::Machine &machine_;
   FourierTile tile_;
   double ofRow_ = 0, ofColumns_ = 0; // operations
-  double access_ = 0;                // cycles
 };
 
 } // namespace tensmith::rewrite

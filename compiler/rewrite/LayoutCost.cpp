@@ -13,13 +13,6 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-// Cycles of a vector of elements at one position of the window, as measured: side by side in
-// memory; a step apart in windows that don't overlap, whose vectors are taken apart after loading;
-// and gathered.
-constexpr double kTogether = 2, kApart = 4, kGathered = 10;
-/// A transposition's cycles against those of the traffic alone.
-constexpr double kTransposition = 2;
-
 bool isPool(Operation *op) {
   return isa<graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);
 }
@@ -65,7 +58,7 @@ public:
         last += cycles(op, /*channelsLast=*/true);
       }
     auto turning = [&](double bytes) {
-      return kTransposition * kernel::cyclesOfTraffic(2 * bytes, machine_);
+      return kernel::cyclesOf(kernel::Transposition{bytes}, machine_);
     };
     for (Value border : borders_)
       last += turning(bytesOf(border));
@@ -94,18 +87,20 @@ private:
     auto type = dyn_cast<RankedTensorType>(pool->getResult(0).getType());
     if (!type)
       return 0;
-    ArrayRef<int64_t> kernel = numbers(pool, "kernel"), strides = numbers(pool, "strides");
+    ArrayRef<int64_t> window = numbers(pool, "kernel"), strides = numbers(pool, "strides");
     double lanes = double(machine_.lanes(sizeof(float)));
     int64_t line = type.getDimSize(channelsLast ? 1 : type.getRank() - 1);
     double along = ShapedType::isDynamic(line) ? lanes : double(line);
     double positions = bytesOf(pool->getResult(0)) / (type.getElementTypeBitWidth() / 8.0);
-    for (int64_t size : kernel)
+    for (int64_t size : window)
       positions *= double(size);
     double vectors = positions / along * std::ceil(along / lanes);
+    using Access = kernel::Windows::Access;
     bool isTogether = channelsLast || strides.back() == 1;
-    return vectors * (isTogether                        ? kTogether
-                      : kernel.back() <= strides.back() ? kApart
-                                                        : kGathered);
+    Access access = isTogether                        ? Access::Together
+                    : window.back() <= strides.back() ? Access::Apart
+                                                      : Access::Gathered;
+    return kernel::cyclesOf(kernel::Windows{vectors, access}, machine_);
   }
 
   const kernel::Machine &machine_;

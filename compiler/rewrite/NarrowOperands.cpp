@@ -24,6 +24,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/CostModel.h"
 #include "compiler/rewrite/MergedGroups.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/RoundingError.h"
@@ -108,15 +109,12 @@ bool fitsBytes(const HostTensor &integers) {
   return true;
 }
 
-bool isFromMemory(int64_t weightBytes, const kernel::Machine &machine) {
-  return weightBytes > machine.lastCacheBytes / 2;
-}
-
 /// Whether weights that come from memory are waited for: a multiply-add of all rows with a vector
 /// of them takes less time than the vector to arrive.
 bool waitsForFloats(int64_t rows, const kernel::Machine &machine) {
-  constexpr double kVectorsInCycle = 2;
-  return double(rows) / kVectorsInCycle < double(machine.vectorBytes) / machine.memoryBytesPerCycle;
+  double multiplyAdds = double(rows) * double(machine.lanes(sizeof(float)));
+  kernel::Traffic vector{double(machine.vectorBytes), kernel::Traffic::From::Memory};
+  return multiplyAdds / kernel::multiplyAddsPerCycle(machine) < kernel::cyclesOf(vector, machine);
 }
 
 void narrow(const Product &product, Type type, ArrayRef<unsigned> operands) {
@@ -160,7 +158,7 @@ class Narrowing {
 public:
   Narrowing(func::FuncOp function, ArrayRef<Product> products, const Options &options)
       : options_(options), machine_(options.machine),
-        fromMemory_(isFromMemory(bytesOfConstants(function), machine_)),
+        fromMemory_(!kernel::staysCached(double(bytesOfConstants(function)), machine_)),
         leading_(leadingToProducts(function)), block_(&function.getBody().front()) {
     for (const Product &product : products) {
       weights_ += double(elementsOf(product));

@@ -6,7 +6,6 @@
 #include "compiler/rewrite/FourierCost.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace tensmith::rewrite {
@@ -23,14 +22,13 @@ double bytes(double numbers) { return numbers * sizeof(float); }
 double PassCost::product(double batch, double rows, double depth, double columns) const {
   double lanes = double(machine_.lanes(sizeof(float)));
   double vectors = std::ceil(columns / lanes) * lanes;
-  double arithmetic = kernel::cyclesOf({batch, rows, depth, vectors}, machine_,
-                                       std::numeric_limits<double>::infinity());
+  double arithmetic = kernel::cyclesOf(kernel::Products{batch, rows, depth, vectors}, machine_);
   // A right operand that is no panel as it lies is read, packed and read again.
   bool isPanel =
       columns == vectors && columns <= double(kernel::panelWidth(machine_, sizeof(float)));
   double right = (isPanel ? 1 : 3) * depth * vectors;
   double traffic = batch * bytes(rows * depth + right + rows * columns);
-  return arithmetic + kernel::cyclesOfTraffic(traffic, machine_);
+  return arithmetic + kernel::cyclesOf(kernel::Traffic{traffic}, machine_);
 }
 
 double PassCost::plain(PassKind kind) const {
@@ -41,7 +39,8 @@ double PassCost::plain(PassKind kind) const {
   // Rows of few channels are copied from under the window.
   auto copies = [&](double rows, double channels) {
     return channels < double(kernel::kFewChannels)
-               ? kernel::cyclesOfTraffic(2 * bytes(rows * taps * channels * group), machine_)
+               ? kernel::cyclesOf(kernel::Traffic{2 * bytes(rows * taps * channels * group)},
+                                  machine_)
                : 0;
   };
   if (kind == PassKind::Output)
@@ -50,7 +49,8 @@ double PassCost::plain(PassKind kind) const {
     return product(group, pixels, taps * out, in) + copies(pixels, out);
   // Patches are stored.
   double patches = 2 * bytes(positions * taps * in * group);
-  return product(group, out, positions, taps * in) + kernel::cyclesOfTraffic(patches, machine_);
+  return product(group, out, positions, taps * in) +
+         kernel::cyclesOf(kernel::Traffic{patches}, machine_);
 }
 
 double PassCost::transforms(double count, int64_t channels, double cycles,
@@ -61,7 +61,7 @@ double PassCost::transforms(double count, int64_t channels, double cycles,
       double(group * llvm::divideCeil(channels / group, machine_.lanes(sizeof(float))));
   double planes = double(tile.planes(kFourierThirds)) * count * double(channels);
   return count * vectors * (cycles + transforms.pages()) +
-         kernel::cyclesOfTraffic(bytes(planes), machine_);
+         kernel::cyclesOf(kernel::Traffic{bytes(planes)}, machine_);
 }
 
 static double rowsOf(const FourierTile &tile, int64_t rows) {
@@ -83,7 +83,7 @@ double PassCost::ofOutputs(const FourierTile &tile) const {
 double PassCost::ofWeights(int64_t images, int64_t channels, const FourierTile &tile) const {
   FourierTransforms own(machine_, tile);
   double numbers = double(sizes_.in / sizes_.group) * double(sizes_.out) * productOf(sizes_.kernel);
-  return kernel::cyclesOfTraffic(2 * bytes(numbers), machine_) +
+  return kernel::cyclesOf(kernel::Traffic{2 * bytes(numbers)}, machine_) +
          transforms(double(images), channels, own.forward(rowsOf(tile, sizes_.kernel[0])), tile);
 }
 

@@ -16,6 +16,7 @@
 // Nets with Sublinear Memory Cost", 2016, section 4, is where keeping the dear and repeating the
 // cheap was proposed.
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/OpenSize.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/graph/Shape.h"
 #include "compiler/graph/States.h"
@@ -41,9 +42,6 @@ constexpr size_t kLongestChain = 16;
 /// Parts of a value's bytes up to which what it is made of counts as nothing, or as much less.
 constexpr int64_t kNothing = 64, kMuchLess = 4;
 
-/// What an open size is taken to be where bytes are compared.
-constexpr int64_t kOpenSize = 64;
-
 /// An estimate, where sizes are open; none (-1) where a size is of no known form.
 int64_t elementsOf(RankedTensorType type) {
   double elements = 1;
@@ -53,7 +51,7 @@ int64_t elementsOf(RankedTensorType type) {
       return -1;
     auto context = type.getContext();
     SmallVector<AffineExpr> hints(graph::symbolNames(type).size(),
-                                  getAffineConstantExpr(kOpenSize, context));
+                                  getAffineConstantExpr(graph::kOpenSize, context));
     auto known =
         graph::constantOf(graph::ShapeContext(context).simplify(size.replaceSymbols(hints)));
     if (!known || *known < 0)

@@ -1,4 +1,6 @@
-// Scales of what is rounded are multiplied into the constants before them.
+// Scales around what is rounded are multiplied into the constants before it: those behind a sum,
+// and those of the images that its convolutions read. A bias that is a whole number of the sum's
+// scale then becomes part of where the sum begins (WholeBiases.h).
 //
 // A quantised model scales each sum of products to a number, adds a bias or another branch, and
 // scales again before it rounds to a code:

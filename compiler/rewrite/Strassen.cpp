@@ -47,16 +47,16 @@ struct Cycles {
 /// What both take of one core, or of several: each of those adds what it multiplies, but gets half
 /// of the memory's bandwidth or less.
 Cycles estimate(const Sizes &sizes, const kernel::Machine &machine) {
-  constexpr double kEfficiency = 0.9, kSaved = 1.0 / 8, kPartOfMemory = 0.5;
+  constexpr double kSaved = 1.0 / 8;
   // Quarters that are read or written beside those of a plain product: of the rows four copies, and
   // three sums of two; of the result what waits between products, and their assembly.
   constexpr double kOfRows = 17, kOfResult = 20;
   double rows = double(sizes.rows), depth = double(sizes.depth), columns = double(sizes.columns);
-  double arithmetic = rows * depth * columns / kernel::multiplyAddsPerCycle(machine) / kEfficiency;
+  double arithmetic = kernel::cyclesOf(kernel::Products{1, rows, depth, columns}, machine);
   double quarters = (kOfRows * rows * depth + kOfResult * rows * columns) / 4;
   double more = 3.0 / 4 * depth * columns; // weights
-  double bandwidth = machine.memoryBytesPerCycle * kPartOfMemory;
-  return {arithmetic, arithmetic * (1 - kSaved) + (quarters + more) * sizeof(float) / bandwidth};
+  kernel::Traffic traffic{(quarters + more) * sizeof(float), kernel::Traffic::From::SharedMemory};
+  return {arithmetic, arithmetic * (1 - kSaved) + kernel::cyclesOf(traffic, machine)};
 }
 
 class Step {

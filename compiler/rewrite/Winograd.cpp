@@ -178,8 +178,10 @@ private:
     double products = product(1, positions, depth, bytes, layer_.rate);
     // Pixels of fewer channels are copied, and products of floats take long enough.
     bool isFound = layer_.rate > 1 && layer_.in >= kernel::kFewChannels;
-    return isFound ? std::max(products, positions * depth / double(layer_.in) * kCyclesOfPixel)
-                   : products;
+    if (!isFound)
+      return products;
+    kernel::PixelSearch search{positions * depth / double(layer_.in)};
+    return std::max(products, kernel::cyclesOf(search, machine_));
   }
 
   double winograd(int64_t outputs, const Extent &extent) const {
@@ -194,35 +196,21 @@ private:
     double ofResults = double(layer_.frames.output * layer_.out);
     double channels = ofImages + ofResults; // of all frames
     double traffic = 2 * planes * tiles * channels * sizeof(float);
-    // Of a vector in a tile: a load or store for each element, a store and a load of those that the
-    // registers don't hold beside a row, and two multiplications by a matrix of which about a third
-    // are zeros. Each plane is another page of memory.
     double vectors = tiles * channels / double(machine_.lanes(sizeof(float)));
-    double held = std::max(double(machine_.vectorRegisters) - size - kTemporaries, 0.0);
-    double accesses = planes + 2 * std::max(planes - held, 0.0);
-    accesses += planes > kPagesAtHand ? kCyclesOfPage * planes : 0;
-    double transforms = vectors * (accesses + planes * 2 * size * 2 / 3 / kMultiplicationsPerCycle);
+    double transforms = vectors * kernel::cyclesOf(kernel::TileTransform{size}, machine_);
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
     double rows = tiles * double(layer_.frames.output);
     double depth = double(layer_.frames.taps * layer_.in);
-    return product(planes, rows, depth, bytes) + kernel::cyclesOfTraffic(traffic, machine_) +
-           transforms + (layer_.phases.isNeeded() ? copies(channels, extent) : 0) +
+    return product(planes, rows, depth, bytes) +
+           kernel::cyclesOf(kernel::Traffic{traffic}, machine_) + transforms +
+           (layer_.phases.isNeeded() ? copies(channels, extent) : 0) +
            (layer_.frames.isPadded() ? copies(ofImages, extent) : 0);
   }
 
-  static constexpr double kMultiplicationsPerCycle = 2;
-  static constexpr double kTemporaries = 4; // registers of a transform beside its elements
-  static constexpr double kPagesAtHand = 48,
-                          kCyclesOfPage = 3; // of the first-level TLB, and beyond
-  /// To find where a pixel lies under a tap, which products of pairs of few channels don't hide.
-  static constexpr double kCyclesOfPixel = 8;
-  /// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
-  /// beside each.
-  static constexpr double kPairs = 1.5;
-
   /// Of image and result, to phases and back: written, and read where they are used next.
   double copies(double channels, const Extent &extent) const {
-    return kernel::cyclesOfTraffic(2 * pixelsOfFrame(extent) * channels * sizeof(float), machine_);
+    return kernel::cyclesOf(kernel::Traffic{2 * pixelsOfFrame(extent) * channels * sizeof(float)},
+                            machine_);
   }
 
   /// Of all videos.
@@ -232,9 +220,9 @@ private:
 
   /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.
   double product(double batch, double rows, double depth, double bytes, double rate = 1) const {
-    double perLane = (layer_.integers ? kPairs : 1) * rate;
-    return kernel::cyclesOf({batch, rows, depth, double(layer_.out), bytes, perLane}, machine_,
-                            weightRate_);
+    return kernel::cyclesOf(kernel::Products{batch, rows, depth, double(layer_.out), bytes, rate,
+                                             layer_.integers, weightRate_},
+                            machine_);
   }
 
   const kernel::Machine &machine_;

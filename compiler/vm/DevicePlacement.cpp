@@ -196,9 +196,7 @@ Memory Placer::memoryOfKernel(uint32_t f, const plan::InstructionT &instruction)
 /// memory's planning takes them for.
 double Placer::workOf(uint32_t f, const plan::InstructionT &instruction) {
   auto estimate = [&](uint32_t expression) {
-    return expression == kAbsent
-               ? 0
-               : double(tables_.arenas[f]->expressions.estimate(expression, kSymbolHint));
+    return expression == kAbsent ? 0 : double(tables_.arenas[f]->expressions.estimate(expression));
   };
   return 1 + estimate(instruction.flops) + estimate(instruction.bytes);
 }

@@ -1,6 +1,7 @@
 // Expressions of a plan's function; see Expressions.h.
 #include "compiler/vm/Expressions.h"
 
+#include "compiler/graph/OpenSize.h"
 #include "compiler/graph/Shape.h"
 
 using namespace mlir;
@@ -110,13 +111,13 @@ bool Expressions::known(RankedTensorType type) const {
                       [&](StringAttr name) { return known_.contains(name); });
 }
 
-int64_t Expressions::estimate(uint32_t expression, int64_t hint) const {
+int64_t Expressions::estimate(uint32_t expression) const {
   const plan::Expr &expr = function_.exprs[expression];
   if (expr.kind() == plan::ExprKind::Constant)
     return expr.a();
   if (expr.kind() == plan::ExprKind::Symbol)
-    return hint;
-  double a = estimate(expr.a(), hint), b = estimate(expr.b(), hint), result = 0;
+    return graph::kOpenSize;
+  double a = estimate(expr.a()), b = estimate(expr.b()), result = 0;
   switch (expr.kind()) {
   case plan::ExprKind::Add:
     result = a + b;

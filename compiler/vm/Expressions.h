@@ -39,9 +39,9 @@ public:
   /// and the arena's bytes.
   std::vector<uint32_t> places(const std::vector<plan::ArenaBuffer> &buffers);
 
-  /// The value where every symbol is `hint`: what buffers are compared by when sizes are symbolic.
-  /// Nothing where it overflows.
-  int64_t estimate(uint32_t expression, int64_t hint) const;
+  /// The value where every symbol is graph::kOpenSize: what buffers are compared by when sizes are
+  /// symbolic. Nothing where it overflows.
+  int64_t estimate(uint32_t expression) const;
   bool isConstant(uint32_t expression) const {
     return function_.exprs[expression].kind() == plan::ExprKind::Constant;
   }

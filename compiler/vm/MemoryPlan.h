@@ -10,6 +10,7 @@
 // less than who waits for whom: whoever plans such an arena says which buffers meet.
 #pragma once
 
+#include "base/ArenaPlacement.h"
 #include "compiler/vm/Expressions.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -21,14 +22,13 @@ struct Buffer {
   size_t first, last;  // instructions at which it is alive, both inclusive
   uint32_t offset = 0; // expression: the plan
   int64_t values = 1;  // that lie in it, each written over the one before
-};
 
-/// Symbols are taken to be so large when sizes are compared.
-inline constexpr int64_t kSymbolHint = 64;
+  Lifetime lifetime() const { return {first, last}; }
+};
 
 struct MemoryPlan {
   uint32_t bytes = 0; // expression: of the arena
-  /// With every symbol at the hint: planned, and with memory of its own for each value.
+  /// With every symbol at graph::kOpenSize: planned, and with memory of its own for each value.
   int64_t plannedBytes = 0, separateBytes = 0;
   int64_t aliveBytes = 0; // at a time, at most: no plan takes less
 };

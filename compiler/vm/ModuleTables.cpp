@@ -22,7 +22,7 @@ int64_t ModuleTables::addConstant(const HostTensor &tensor) {
       return constants[index].offset;
   constantsByHash_.emplace(hash, constants.size());
   constants.push_back({weightsBytes, tensor});
-  weightsBytes += (std::max<int64_t>(tensor.bytes(), 1) + kAlignment - 1) / kAlignment * kAlignment;
+  weightsBytes += int64_t(llvm::alignTo(std::max<int64_t>(tensor.bytes(), 1), kAlignment));
   return constants.back().offset;
 }
 

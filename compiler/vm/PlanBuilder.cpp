@@ -2,6 +2,7 @@
 #include "compiler/vm/PlanBuilder.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/OpenSize.h"
 #include "compiler/program/Batching.h"
 #include "compiler/vm/DevicePlacement.h"
 #include "compiler/vm/DeviceStreams.h"
@@ -102,20 +103,19 @@ Status addProgram(ModuleOp program, ModuleTables &tables) {
 }
 
 int64_t bytesOf(Type type) {
-  constexpr int64_t kSizeHint = 64;
   auto ranked = dyn_cast<RankedTensorType>(type);
   if (!ranked)
     return 0;
   int64_t bytes = byteSize(graph::dataType(ranked.getElementType()));
   for (int64_t size : ranked.getShape())
-    bytes *= ShapedType::isDynamic(size) ? kSizeHint : size;
+    bytes *= ShapedType::isDynamic(size) ? graph::kOpenSize : size;
   return bytes;
 }
 
 /// As the system gives it: large memory comes in large pages.
 int64_t inPages(int64_t bytes) {
   constexpr int64_t kLargePage = 2 << 20;
-  return bytes < kLargePage ? bytes : (bytes + kLargePage - 1) / kLargePage * kLargePage;
+  return bytes < kLargePage ? bytes : int64_t(llvm::alignTo(bytes, kLargePage));
 }
 
 /// Beside the arena.

@@ -61,8 +61,8 @@ struct Plan {
   int64_t weightsBytes = 0;
   int64_t arenaBytes = 0; // in whole pages
   /// What a run holds: the arena, inputs, outputs that are not written over inputs, constants but
-  /// for the first values of states, and the program itself. Sizes that are not known count as the
-  /// planner's hint.
+  /// for the first values of states, and the program itself. Sizes that are not known count as
+  /// graph::kOpenSize.
   int64_t runBytes = 0;
 };
 

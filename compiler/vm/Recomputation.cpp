@@ -75,7 +75,7 @@ private:
         recorded_.values[result] = uint32_t(recorded_.tape.bytes.size());
         made.writes.push_back(uint32_t(recorded_.tape.bytes.size()));
         int64_t bytes = type.getNumElements() * byteSize(graph::dataType(type.getElementType()));
-        recorded_.tape.bytes.push_back((bytes + kAlignment - 1) / kAlignment * kAlignment);
+        recorded_.tape.bytes.push_back(int64_t(llvm::alignTo(bytes, kAlignment)));
       }
     }
     recorded_.tape.operators.push_back(std::move(made));

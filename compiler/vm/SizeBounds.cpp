@@ -142,7 +142,7 @@ int64_t SizeBounds::exactBytes(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (type && isExact(type)) {
     if (auto own = bytes(type))
-      largest = expressions_.estimate(*own, kSymbolHint);
+      largest = expressions_.estimate(*own);
   } else if (Operation *op = value.getDefiningOp()) {
     largest = exactBytesBehind(op);
   }
@@ -151,7 +151,7 @@ int64_t SizeBounds::exactBytes(Value value) {
 
 bool SizeBounds::isWorthwhile(Operation *op, uint32_t bytes) {
   int64_t largest = std::max(kAlignment, exactBytesBehind(op));
-  return expressions_.estimate(bytes, kSymbolHint) / kMostOfOperand <= largest;
+  return expressions_.estimate(bytes) / kMostOfOperand <= largest;
 }
 
 std::optional<uint32_t> SizeBounds::bytesAtMost(Value result) {

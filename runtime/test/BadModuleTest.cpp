@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <elf.h>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
+#include <unistd.h>
 
 using namespace tensmith;
 using namespace tensmith::runtime;
@@ -143,6 +146,30 @@ TEST(BadModule, ThatReachesOutWhenItIsLoaded) {
   for (Elf64_Sxword tag : {DT_NEEDED, DT_INIT, DT_FINI, DT_INIT_ARRAY, DT_FINI_ARRAY,
                            DT_PREINIT_ARRAY, DT_AUXILIARY, DT_FILTER})
     expectRefused(withTag(tag, 1), "run code or load other libraries");
+}
+
+// Breaks if a library is opened by a name that leads to another folder, be it to call its kernel or
+// to tell it that the module is gone.
+TEST(BadModule, ThatNamesALibraryOfAnotherFolder) {
+  namespace fs = std::filesystem;
+  std::string name = "hostile" + std::to_string(getpid());
+  fs::path folder = fs::read_symlink("/proc/self/exe").parent_path() / ("libtensmith_" + name);
+  fs::path planted = folder / "planted.so";
+  fs::create_directory(folder);
+  fs::copy_file(TEST_KERNELS, planted);
+  ModuleBuilder module;
+  uint32_t kernel = module.kernel(name + "/planted:test_add");
+  FunctionBuilder main("main");
+  uint32_t x = main.param("x", DataType::F32, {main.constant(1)});
+  uint32_t y = main.value("y", DataType::F32, {main.constant(1)}, plan::Storage::Result);
+  main.function.arena_bytes = main.constant(0);
+  main.add(plan::Opcode::Kernel, kernel, {x, x}, {y}, {main.constant(1)});
+  main.function.results = {y};
+  module.add(std::move(main));
+  expectRefused(module.finish(), "planted:test_add");
+  EXPECT_EQ(dlopen(planted.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
+  EXPECT_NE(dlopen(planted.c_str(), RTLD_NOW), nullptr) << "it could not have been opened";
+  fs::remove_all(folder);
 }
 
 /// The good module with one segment of that type and those rights changed.

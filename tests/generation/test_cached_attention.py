@@ -159,6 +159,17 @@ def test_what_is_not_there_is_an_error(tmp_path):
         model.run(*good)
 
 
+# Breaks if positions are counted in what their number does not fit: pages that hold no numbers may have as many as they like.
+def test_pages_of_too_many_positions(tmp_path):
+    case = ("f32", 1, 1, 16, 16, 1 << 20, 0, 0.0)
+    good = [numpy.zeros((1, 1, 16), "f4"), *[numpy.zeros((0, 1 << 20, 1, 16), "f4")] * 2, numpy.zeros((1, 1), "i8"),
+            *[numpy.zeros(1, "i8")] * 2, *[numpy.ones((1, 1, 16), "f4")] * 2]  # fmt: skip
+    model = compiled(case, good, 0, tmp_path)
+    assert (model.run(*good)[0] == 1).all()
+    with pytest.raises(tensmith.Error, match="pages hold 2147483648 positions, which are too many"):
+        model.run(*good[:3], numpy.zeros((1, 1 << 11), "i8"), *good[4:])
+
+
 def test_what_fits_no_form(tmp_path):
     operands, _ = instance(CASES[4], 1, 1, 1, numpy.random.default_rng(1))
 

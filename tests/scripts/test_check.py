@@ -26,6 +26,7 @@ def write(tree, files):
 # rule -> (a file that breaks it, where the message must point, the file mended)
 BROKEN = {
     "machines": ("compiler/kernel/A.cpp", PURPOSE + '// As vpdpbusd does.\n', "compiler/kernel/A.cpp:2", PURPOSE),
+    "costs": ("compiler/rewrite/A.cpp", PURPOSE + "double a(const Machine &m) { return 1 / m.farBytesPerCycle; }\n", "compiler/rewrite/A.cpp:2", PURPOSE),
     "targets": ("compiler/pipeline/A.cpp", PURPOSE + '#include "compiler/targets/cpu/CpuTarget.h"\n', "compiler/pipeline/A.cpp:2",
                 PURPOSE + '#include "compiler/targets/Target.h"\n'),
     "format": ("base/A.h", PURPOSE + "int  x;\n", "base/A.h:2", PURPOSE + "int x;\n"),

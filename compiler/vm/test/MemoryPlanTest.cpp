@@ -5,8 +5,6 @@
 // smaller than one of its buffers at some size, or a place is another buffer's.
 #include "compiler/vm/MemoryPlan.h"
 
-#include "base/ArenaPlacement.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
@@ -77,13 +75,12 @@ protected:
   /// The symbols with places behind them, as a run gives them.
   std::vector<int64_t> withPlaces(std::vector<int64_t> values) {
     std::vector<int64_t> sizes;
-    for (const plan::ArenaBuffer &buffer : function.buffers)
+    std::vector<Lifetime> lifetimes;
+    for (const plan::ArenaBuffer &buffer : function.buffers) {
       sizes.push_back(valueOf(function, buffer.bytes(), values));
-    auto meet = [&](size_t a, size_t b) {
-      const plan::ArenaBuffer &one = function.buffers[a], &other = function.buffers[b];
-      return one.first() <= other.last() && other.first() <= one.last();
-    };
-    ArenaPlacement placement = placeBuffers(sizes, 0, 1000, meet);
+      lifetimes.push_back({buffer.first(), buffer.last()});
+    }
+    ArenaPlacement placement = placeBuffers(sizes, lifetimes, 1000);
     values.resize(function.first_place);
     values.insert(values.end(), placement.offsets.begin(), placement.offsets.end());
     values.push_back(placement.bytes);
@@ -137,7 +134,7 @@ TEST_F(Planning, SymbolicBuffersNeverMeetAtAnySize) {
     function.buffers.clear();
     MemoryPlan plan = planMemory(buffers, expressions);
     MemoryPlan slots = planMemory(inSlots, expressions, [&](size_t a, size_t b) {
-      return buffers[a].first <= buffers[b].last && buffers[b].first <= buffers[a].last;
+      return buffers[a].lifetime().meets(buffers[b].lifetime());
     });
     placed += !function.buffers.empty();
     bytes += plan.plannedBytes;

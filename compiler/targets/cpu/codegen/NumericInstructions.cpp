@@ -14,19 +14,6 @@ using namespace mlir;
 namespace tensmith::targets::cpu {
 namespace {
 
-bool isArm64(const Cpu &machine) { return machine.triple.starts_with("aarch64"); }
-
-/// The number that a constant is, or all lanes of one are.
-std::optional<APFloat> numberOf(Value value) {
-  Attribute constant;
-  if (!matchPattern(value, m_Constant(&constant)))
-    return std::nullopt;
-  if (auto splat = dyn_cast<SplatElementsAttr>(constant))
-    constant = splat.getSplatValue<Attribute>();
-  auto number = dyn_cast<FloatAttr>(constant);
-  return number ? std::optional(number.getValue()) : std::nullopt;
-}
-
 /// %x of arith.select (arith.cmpf uno %x, %x), 0, %x.
 Value withoutNan(Value value) {
   auto select = value.getDefiningOp<arith::SelectOp>();
@@ -34,8 +21,7 @@ Value withoutNan(Value value) {
   if (!compare || compare.getPredicate() != arith::CmpFPredicate::UNO ||
       compare.getLhs() != compare.getRhs() || compare.getLhs() != select.getFalseValue())
     return {};
-  auto number = numberOf(select.getTrueValue());
-  return number && number->isZero() ? select.getFalseValue() : Value();
+  return matchPattern(select.getTrueValue(), m_AnyZeroFloat()) ? select.getFalseValue() : Value();
 }
 
 /// A rounding to the nearest whole number, the even one of two, and the clamps behind it, the last
@@ -56,8 +42,9 @@ std::optional<RoundedValue> roundingBefore(Value value) {
     }
     if (!isa<arith::MaximumFOp, arith::MinimumFOp>(op))
       return std::nullopt;
-    auto bound = numberOf(op->getOperand(1));
-    if (!bound || !bound->isInteger() || !op->getOperand(0).hasOneUse())
+    APFloat bound(0.0f);
+    if (!matchPattern(op->getOperand(1), m_ConstantFloat(&bound)) || !bound.isInteger() ||
+        !op->getOperand(0).hasOneUse())
       return std::nullopt;
     found.clamps.push_back(op);
     value = op->getOperand(0);
@@ -134,9 +121,9 @@ struct ClampByIntrinsic : OpRewritePattern<arith::SelectOp> {
     auto compare = op.getCondition().getDefiningOp<arith::CmpFOp>();
     Value bound = op.getTrueValue(), x = op.getFalseValue();
     Type element = getElementTypeOrSelf(op.getType());
-    auto number = numberOf(bound);
-    if (!compare || !number || number->isNaN() || compare.getLhs() != bound ||
-        compare.getRhs() != x || !(element.isF32() || element.isF64()))
+    APFloat number(0.0f);
+    if (!compare || !matchPattern(bound, m_ConstantFloat(&number)) || number.isNaN() ||
+        compare.getLhs() != bound || compare.getRhs() != x || !(element.isF32() || element.isF64()))
       return rewriter.notifyMatchFailure(op, "no bound");
     if (compare.getPredicate() == arith::CmpFPredicate::OGT)
       rewriter.replaceOpWithNewOp<LLVM::MaximumOp>(op, op.getType(), x, bound);
@@ -151,7 +138,7 @@ struct ClampByIntrinsic : OpRewritePattern<arith::SelectOp> {
 } // namespace
 
 void convertRounded(ModuleOp module, const Cpu &machine) {
-  bool isArm = isArm64(machine);
+  bool isArm = machine.hasNeonVectors();
   if (!isArm && !machine.has("avx2"))
     return;
   module.walk([&](arith::FPToSIOp op) {
@@ -174,7 +161,7 @@ void convertRounded(ModuleOp module, const Cpu &machine) {
 }
 
 void addExtrema(RewritePatternSet &patterns, const Cpu &machine) {
-  bool isArm = isArm64(machine);
+  bool isArm = machine.hasNeonVectors();
   patterns.add<ExtremumByIntrinsic<arith::MaximumFOp, LLVM::MaximumOp>,
                ExtremumByIntrinsic<arith::MinimumFOp, LLVM::MinimumOp>>(patterns.getContext(),
                                                                         /*ofVectors=*/isArm);

@@ -205,7 +205,8 @@ const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine) {
   return machine.has("amx-tile") ? &kMatrixUnit : nullptr;
 }
 
-Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Value> table, Value places) {
+static Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Value> table,
+                        Value places) {
   auto type = cast<VectorType>(places.getType());
   if (table.size() == 1)
     return emitCall(builder, location, "llvm.x86.avx512.permvar.hi.512", type, {table[0], places});
@@ -224,8 +225,8 @@ Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Value> ta
 }
 
 /// Vectors of 512 bits with masks are those of AVX-512 with BW and VL (Cpu.cpp).
-bool hasLookups(const kernel::Machine &machine) {
-  return machine.maskRegisters && machine.vectorBytes == 64;
+kernel::Lookup lookupOf(const Cpu &machine) {
+  return machine.vectorBits == 512 && machine.has("avx512vl") ? emitLookup : nullptr;
 }
 
 } // namespace tensmith::targets::cpu

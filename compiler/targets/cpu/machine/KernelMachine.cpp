@@ -12,7 +12,7 @@ kernel::Machine kernelMachine(const Cpu &machine) {
   result.vectorBytes = machine.vectorBits / 8;
   result.vectorRegisters = machine.vectorRegisters;
   result.inOrder = machine.inOrder;
-  result.multipliesLanes = llvm::StringRef(machine.triple).starts_with("aarch64");
+  result.multipliesLanes = machine.hasNeonVectors();
   result.l1Bytes = machine.l1Bytes;
   result.l2Bytes = machine.l2Bytes;
   result.maskRegisters = machine.has("avx512vl");
@@ -24,6 +24,7 @@ kernel::Machine kernelMachine(const Cpu &machine) {
   result.intrinsics = intrinsicsOf(machine);
   result.matrixUnit = matrixUnitOf(machine);
   result.hold = holdOf(machine);
+  result.lookUp = lookupOf(machine);
   return result;
 }
 

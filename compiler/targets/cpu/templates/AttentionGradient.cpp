@@ -215,8 +215,8 @@ public:
   void emit(Value batch, Value scratch) {
     batch_ = batch;
     for (int64_t number = 0; number < layout_.buffers; ++number)
-      buffers_.push_back(moved(scratch, math_.mul(layout_.bytesOfBuffer, number)));
-    sums_ = moved(scratch, math_.mul(layout_.bytesOfBuffer, layout_.buffers));
+      buffers_.push_back(bytePointer(math_, scratch, math_.mul(layout_.bytesOfBuffer, number)));
+    sums_ = bytePointer(math_, scratch, math_.mul(layout_.bytesOfBuffer, layout_.buffers));
     // Of no rows there is one block, too: what is summed over them is zero.
     Value end = math_.max(layout_.rows.tiles, math_.constant(1));
     emitFor(math_, math_.constant(0), end, layout_.tilesOfBlock,
@@ -226,9 +226,6 @@ public:
 
 private:
   Type f32() { return emitter_.builder().getF32Type(); }
-  Value moved(Value pointer, Value bytes) {
-    return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
-  }
   Value row(size_t buffer, Value slot) {
     return elementPointer(math_, f32(), buffers_[buffer], math_.mul(slot, layout_.stride));
   }
@@ -253,7 +250,7 @@ private:
     Value sums = sums_;
     for (auto &product : overRows_) {
       addRows(*product, sums);
-      sums = moved(sums, bytesOfSums(*product));
+      sums = bytePointer(math_, sums, bytesOfSums(*product));
     }
   }
 

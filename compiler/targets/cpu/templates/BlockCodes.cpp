@@ -198,7 +198,7 @@ Value BlockCodes::shuffled(Value bytes, ArrayRef<int64_t> lanes) {
 }
 
 Value BlockCodes::load(Type type, Value block, int64_t bytes) {
-  Value at = elementPointer(math_, builder().getI8Type(), block, math_.constant(bytes));
+  Value at = bytePointer(math_, block, math_.constant(bytes));
   return create<LLVM::LoadOp>(type, at, /*alignment=*/1u);
 }
 

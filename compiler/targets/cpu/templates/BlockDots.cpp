@@ -118,7 +118,8 @@ void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group) {
   }
   Value place = math_->mul(math_->add(math_->mul(strip, groups()), group), 4);
   store(scale, scratch, math_->add(place, scalesAt()));
-  store(create<arith::MulFOp>(sumOfLanes(sum), scale), scratch, math_->add(place, sumsAt()));
+  store(create<arith::MulFOp>(sumOfLanes(*math_, sum), scale), scratch,
+        math_->add(place, sumsAt()));
 }
 
 // ---- Weights
@@ -157,7 +158,7 @@ void BlockDots::add(ArrayRef<Value> rows, Value index, Value scratch, MutableArr
 }
 
 Value BlockDots::total(const Sums &sums) {
-  return create<arith::AddFOp>(sumOfLanes(sums.products), sumOfLanes(sums.offsets));
+  return create<arith::AddFOp>(sumOfLanes(*math_, sums.products), sumOfLanes(*math_, sums.offsets));
 }
 
 Value BlockDots::lanesOf(const Sums &sums) {
@@ -278,9 +279,7 @@ Value BlockDots::levels(Value codes) {
 
 // ---- Words
 
-Value BlockDots::at(Value pointer, Value bytes) {
-  return elementPointer(*math_, builder().getI8Type(), pointer, bytes);
-}
+Value BlockDots::at(Value pointer, Value bytes) { return bytePointer(*math_, pointer, bytes); }
 Value BlockDots::load(Type type, Value pointer, Value bytes) {
   return create<LLVM::LoadOp>(type, at(pointer, bytes), /*alignment=*/1u);
 }
@@ -300,17 +299,6 @@ Value BlockDots::joined(ArrayRef<Value> parts) {
     left = std::move(pairs);
   }
   return left[0];
-}
-
-Value BlockDots::sumOfLanes(Value vector) {
-  for (auto lanes = cast<VectorType>(vector.getType()).getDimSize(0) / 2; lanes > 0; lanes /= 2) {
-    llvm::SmallVector<int64_t> low, high;
-    for (int64_t lane = 0; lane < lanes; ++lane)
-      low.push_back(lane), high.push_back(lane + lanes);
-    vector = create<arith::AddFOp>(Value(create<vector::ShuffleOp>(vector, vector, low)),
-                                   Value(create<vector::ShuffleOp>(vector, vector, high)));
-  }
-  return create<vector::ExtractOp>(vector, int64_t(0));
 }
 
 Value BlockDots::bytes(int64_t value, Value like) {

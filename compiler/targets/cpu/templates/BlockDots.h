@@ -67,7 +67,6 @@ private:
   Value load(mlir::Type type, Value pointer, Value bytes);
   void store(Value value, Value pointer, Value bytes);
   Value joined(llvm::ArrayRef<Value> parts);
-  Value sumOfLanes(Value vector);
   Value bytes(int64_t value, Value like);
   Value reals(double value, mlir::Type like);
   mlir::VectorType f32s(int64_t lanes) const;

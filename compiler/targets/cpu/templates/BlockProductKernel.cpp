@@ -167,7 +167,7 @@ private:
       Value first = math_.mul(index, group), sum = loadX(first);
       for (int64_t at = product_.lanes; at < group; at += product_.lanes)
         sum = make<arith::AddFOp>(sum, loadX(math_.add(first, at)));
-      emitter_.store(scratch_, f32_, index, sumOfLanes(sum));
+      emitter_.store(scratch_, f32_, index, sumOfLanes(math_, sum));
     });
   }
 
@@ -190,7 +190,7 @@ private:
                          });
     Values result;
     for (size_t row = 0; row < rows.size(); ++row) {
-      Value sum = sumOfLanes(sums[row]);
+      Value sum = sumOfLanes(math_, sums[row]);
       result.push_back(product_.hasOffset() ? make<arith::AddFOp>(sum, sums[rows.size() + row])
                                             : sum);
     }
@@ -340,7 +340,8 @@ private:
     for (size_t i = 0; i < sums.size(); ++i) {
       size_t row = i / columns.size(), column = i % columns.size();
       ifBoth(rows.areThere[row], columns.areThere[column], [&] {
-        give(rows.numbers[row], math_.add(first, columns.numbers[column]), sumOfLanes(sums[i]));
+        give(rows.numbers[row], math_.add(first, columns.numbers[column]),
+             sumOfLanes(math_, sums[i]));
       });
     }
   }
@@ -364,9 +365,7 @@ private:
 
   Value loadX(Value offset) { return emitter_.load(x_, f32_, offset, product_.lanes); }
 
-  Value bytesAt(Value pointer, Value bytes) {
-    return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
-  }
+  Value bytesAt(Value pointer, Value bytes) { return bytePointer(math_, pointer, bytes); }
 
   Value zeros(Type type) { return make<arith::ConstantOp>(emitter_.builder().getZeroAttr(type)); }
 
@@ -375,20 +374,6 @@ private:
                                                arith::FastMathFlags::contract);
     Value product = make<arith::MulFOp>(a, b, flags);
     return make<arith::AddFOp>(product, sum, flags);
-  }
-
-  /// Halves are added until one lane is left.
-  Value sumOfLanes(Value vector) {
-    int64_t lanes = product_.lanes;
-    while (lanes > 1) {
-      lanes /= 2;
-      SmallVector<int64_t> low, high;
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        low.push_back(lane), high.push_back(lane + lanes);
-      vector = make<arith::AddFOp>(Value(make<vector::ShuffleOp>(vector, vector, low)),
-                                   Value(make<vector::ShuffleOp>(vector, vector, high)));
-    }
-    return isa<VectorType>(vector.getType()) ? make<vector::ExtractOp>(vector, int64_t(0)) : vector;
   }
 
   template <typename Op, typename... Operands> Value make(Operands... operands) {

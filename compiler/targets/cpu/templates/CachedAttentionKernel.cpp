@@ -33,8 +33,6 @@ constexpr int64_t kMostQueries = 4; // that share what is unpacked of a key
 constexpr int64_t kMostPositions = int64_t(1) << 31, kMostHead = 4096, kMostHeads = 4096;
 constexpr int64_t kLeastLanes = 4, kMostLanes = 16;
 
-int64_t roundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
-
 /// How heads of keys or of values are read.
 struct Heads {
   BlockFormat format; // floats are one of as many numbers as a vector has
@@ -130,11 +128,11 @@ private:
   // In the scratch: queries, their roundings, sums, the sums' factors, a page, rows of scores.
   void layOut() {
     int64_t group = of_.group();
-    roundedAt_ = roundUp(group * of_.keys.size * 4, 64);
-    roundedBytes_ = dots_ ? roundUp(dots_->scratchBytes(), 64) : 0;
+    roundedAt_ = llvm::alignTo(group * of_.keys.size * 4, 64);
+    roundedBytes_ = dots_ ? llvm::alignTo(dots_->scratchBytes(), 64) : 0;
     sumsAt_ = roundedAt_ + group * roundedBytes_;
-    factorsAt_ = sumsAt_ + roundUp(group * of_.values.size * 4, 64);
-    pageAt_ = factorsAt_ + roundUp(group * 4, 64);
+    factorsAt_ = sumsAt_ + llvm::alignTo(group * of_.values.size * 4, 64);
+    pageAt_ = factorsAt_ + llvm::alignTo(group * 4, 64);
     scoresAt_ = pageAt_ + 64;
     // A tile may store behind the last score.
     Value most = math_.add(math_.add(capacity_, emitter_.dims(op_.getQ())[0]), kPositions);
@@ -484,9 +482,7 @@ private:
   Value zeros(int64_t lanes) {
     return make<arith::ConstantOp>(emitter_.builder().getZeroAttr(withLanes(f32_, lanes)));
   }
-  Value bytesAt(Value pointer, Value bytes) {
-    return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
-  }
+  Value bytesAt(Value pointer, Value bytes) { return bytePointer(math_, pointer, bytes); }
   template <typename Op, typename... Operands> Value make(Operands... operands) {
     return emitter_.builder().create<Op>(math_.location, operands...);
   }

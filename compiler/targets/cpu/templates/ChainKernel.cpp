@@ -117,12 +117,10 @@ private:
 
   void prefetch(const Ahead &ahead, Value part, int64_t lines) {
     constexpr int kSecondLevel = 2, kData = 1;
-    Type byte = math_.builder.getI8Type();
     Value begin = math_.mul(part, lines * kLine);
     emitFor(math_, math_.constant(0), math_.constant(lines), math_.constant(1), [&](Value line) {
       Value place = math_.add(begin, math_.mul(line, kLine));
-      math_.builder.create<LLVM::Prefetch>(math_.location,
-                                           elementPointer(math_, byte, ahead.pointer, place),
+      math_.builder.create<LLVM::Prefetch>(math_.location, bytePointer(math_, ahead.pointer, place),
                                            /*rw=*/0, kSecondLevel, kData);
     });
   }
@@ -159,9 +157,7 @@ public:
         break;
       }
       Value image = imageInMemory(ArrayRef(chain)[number + 1]);
-      emitter.defineLines(image,
-                          {elementPointer(math_, emitter.builder().getI8Type(), scratch, place),
-                           bands.held[number]});
+      emitter.defineLines(image, {bytePointer(math_, scratch, place), bands.held[number]});
       place = math_.add(place, bands.bytesOf[number]);
       stages_.push_back(std::make_unique<Stage>(
           emitter, kernel, conv, machine, asked, [=, &emitter](const Position &at, Value) {

@@ -19,7 +19,7 @@ protected:
   void placeTables();
 
   mlir::Value bytesFrom(mlir::Value base, int64_t bytes) {
-    return elementPointer(math_, builder_.getI8Type(), base, math_.constant(bytes));
+    return bytePointer(math_, base, math_.constant(bytes));
   }
 
   template <typename Op> mlir::Value made(mlir::Value a, mlir::Value b) {

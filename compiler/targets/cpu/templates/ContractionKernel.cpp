@@ -133,7 +133,7 @@ Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const
   source.setAhead(rows);
   if (!blocking.cutsDepth() && !unit)
     return {};
-  return elementPointer(math, emitter.builder().getI8Type(), scratch, bytes);
+  return bytePointer(math, scratch, bytes);
 }
 
 /// Rows of a tile, from a slot of the copy on: a part of them, or their elements at k.

@@ -147,9 +147,6 @@ ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const Machine &machine, co
 }
 
 double cyclesSavedByChain(ArrayRef<graph::ConvOp> chain, const Machine &machine) {
-  // Of the time that an image takes to be written to memory and read, what isn't hidden behind
-  // arithmetic; and of the arithmetic's time, what is lost by doing it a few lines at a time.
-  constexpr double kNotHidden = 0.5, kLost = 0.1;
   // Fewer parts than that leave cores without work.
   constexpr int64_t kLeastParts = 8;
   ChainBands bands(chain, machine, {});
@@ -157,23 +154,15 @@ double cyclesSavedByChain(ArrayRef<graph::ConvOp> chain, const Machine &machine)
   if (items / bands.leastBands < kLeastParts || bands.bytes > machine.l2Bytes / 2)
     return -1;
   graph::ConvOp first = chain.front(), last = chain.back();
-  int64_t all = bytesOf(imageInMemory(first)) + bytesOf(last.getY()), weights = 0;
-  double cycles = 0, saved = 0;
+  Chain work{.bands = double(items)};
   for (graph::ConvOp conv : chain) {
-    cycles += cyclesOfArithmetic(conv, machine);
-    weights += bytesOf(storedRight(conv));
+    work.arithmetic += cyclesOfArithmetic(conv, machine);
+    work.weightBytes += double(bytesOf(storedRight(conv)));
   }
   for (graph::ConvOp conv : ArrayRef(chain).drop_front())
-    all += bytesOf(imageInMemory(conv));
-  // Images that the last cache holds come from there as fast as they are needed.
-  if (all <= machine.lastCacheBytes / 2)
-    return -1;
-  for (graph::ConvOp conv : ArrayRef(chain).drop_front())
-    saved += 2 * double(bytesOf(imageInMemory(conv))) / machine.memoryBytesPerCycle;
-  // Each band reads all weights.
-  if (weights > machine.l2Bytes / 4)
-    cycles += double(items - 1) * double(weights) / machine.farBytesPerCycle / kLost;
-  return kNotHidden * saved - kLost * cycles;
+    work.imageBytes += double(bytesOf(imageInMemory(conv)));
+  work.endBytes = double(bytesOf(imageInMemory(first)) + bytesOf(last.getY()));
+  return machine.costs->saved(machine, work);
 }
 
 int64_t rowsOfLines(int64_t pixels, int64_t most) {

@@ -2,8 +2,6 @@
 // See LookupTreeCode.h.
 #include "compiler/targets/cpu/templates/LookupTreeCode.h"
 
-#include "compiler/targets/cpu/intrinsics/Intrinsics.h"
-
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 #include <bit>
@@ -45,10 +43,10 @@ int64_t placeSlots(const CompleteTrees &trees, std::vector<uint32_t> &places) {
 } // namespace
 
 std::optional<NodeLookups> nodeLookups(const CompleteTrees &trees, const Machine &machine) {
-  if (!targets::cpu::hasLookups(machine) ||
-      trees.columns * trees.searchDepth > trees.trees * trees.depth)
+  if (!machine.lookUp || trees.columns * trees.searchDepth > trees.trees * trees.depth)
     return std::nullopt;
   NodeLookups made;
+  made.lookUp = machine.lookUp;
   int64_t slots = placeSlots(trees, made.slotPlaces);
   made.isPacked = trees.mostRank < kByte && slots <= kByte;
   made.registers = int64_t(std::bit_ceil(uint64_t((slots + kLanes - 1) / kLanes)));
@@ -58,7 +56,7 @@ std::optional<NodeLookups> nodeLookups(const CompleteTrees &trees, const Machine
     place = std::min(place, uint32_t(made.registers * kLanes));
   made.groups = std::max<int64_t>(trees.nodes() / kLanes, 1);
   int64_t row = made.groups * kLanes;
-  int64_t count = (trees.trees + kAbreast - 1) / kAbreast * kAbreast;
+  int64_t count = int64_t(llvm::alignTo(trees.trees, kAbreast));
   std::vector<uint32_t> places(size_t(count * row), 0), ranks(size_t(count * row), 0);
   for (int64_t tree = 0; tree < trees.trees; ++tree)
     for (int64_t node = 1; node < trees.nodes(); ++node) {
@@ -103,8 +101,7 @@ VectorType LookupTreeCode::words() const {
 }
 
 Value LookupTreeCode::loadVector(Type type, Value base, Value bytes) {
-  return builder_.create<LLVM::LoadOp>(math_.location, type,
-                                       elementPointer(math_, builder_.getI8Type(), base, bytes),
+  return builder_.create<LLVM::LoadOp>(math_.location, type, bytePointer(math_, base, bytes),
                                        /*alignment=*/64);
 }
 
@@ -163,7 +160,7 @@ void LookupTreeCode::compareNodes(Value tree, Value number) {
     Value at = math_.add(begin, group * 64);
     Value places = loadVector(vector_, places_, at);
     Value bounds = tables_.isPacked ? places : loadVector(vector_, ranks_, at);
-    Value tested = targets::cpu::emitLookup(builder_, math_.location, registers_, places);
+    Value tested = tables_.lookUp(builder_, math_.location, registers_, places);
     fails.push_back(compare(arith::CmpIPredicate::uge, tested, bounds));
   }
   for (int64_t word = 0; word < wordCount_; ++word) {

@@ -1,7 +1,7 @@
 // Complete trees (CompleteTrees.h) followed for one row, all nodes of a tree at once.
 //
 // The ranks of a row lie in a few registers, 16 bits for each slot. Where the machine has lookups
-// (intrinsics/Intrinsics.h), one instruction gives the slots that 32 nodes of a tree test, and one
+// (kernel/Intrinsic.h), one instruction gives the slots that 32 nodes of a tree test, and one
 // more compares them with the nodes' own ranks. What fails is a bit of a word for each node, and a
 // walk needs no memory: i = 2i + (bit i of the word). Eight trees' words fill a vector, and are
 // followed side by side. A tree of depth 6 is 128 bytes that are read from first to last, where a
@@ -20,9 +20,10 @@ namespace tensmith::kernel {
 
 /// The tables of a forest that is followed so.
 struct NodeLookups {
-  bool isPacked = false; // `places` has the nodes' ranks, too
-  int64_t registers = 1; // of the row, a power of 2
-  int64_t groups = 1;    // vectors of a tree
+  Lookup lookUp = nullptr; // of the machine
+  bool isPacked = false;   // `places` has the nodes' ranks, too
+  int64_t registers = 1;   // of the row, a power of 2
+  int64_t groups = 1;      // vectors of a tree
 
   // By tree, `groups` vectors each; trees are filled up to a multiple of kAbreast.
   std::vector<uint32_t> places, ranks;

@@ -61,7 +61,7 @@ Value MatrixTile::scratchBytes() {
 Value MatrixTile::scratch(Value bytes) { return bytesFrom(scratch_, bytes); }
 
 Value MatrixTile::bytesFrom(Value pointer, Value bytes) {
-  return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
+  return bytePointer(math_, pointer, bytes);
 }
 
 void MatrixTile::multiply(int64_t sum, int64_t left, int64_t right) {

@@ -176,7 +176,7 @@ private:
   void place(Value value) {
     offsets_[value] = bytes_;
     int64_t size = byteSize(graph::dataType(getElementTypeOrSelf(value.getType())));
-    bytes_ += (elements(value) * size + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += int64_t(llvm::alignTo(elements(value) * size, kAlignment));
   }
 
   Value inScratch(Value value) {

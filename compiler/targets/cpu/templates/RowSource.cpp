@@ -212,8 +212,7 @@ void RowSource::copyPadded(Value batch, Value first, Value count) {
     SmallVector<Value> at = math_.delinear(math_.add(first, pixel), sizes);
     for (size_t dim = 1; dim < at.size(); ++dim)
       at[dim] = math_.sub(at[dim], math_.constant(conv.getPads()[dim - 1]));
-    Value to =
-        elementPointer(math_, math_.builder.getI8Type(), scratch_, math_.mul(pixel, pitch()));
+    Value to = bytePointer(math_, scratch_, math_.mul(pixel, pitch()));
     copyPiece(to, image_->pixel(at, channel), *constantIndex(depth_));
   });
 }
@@ -231,7 +230,7 @@ Value RowSource::pitch() {
 
 Value RowSource::evenRow(Value batch, Value row, Value slot) {
   if (pads())
-    return elementPointer(math_, math_.builder.getI8Type(), scratch_, math_.mul(slot, pitch()));
+    return bytePointer(math_, scratch_, math_.mul(slot, pitch()));
   beginTile(batch, TileRows(math_, {.first = row, .height = 1}, slot));
   return rowPointers({})[0];
 }

@@ -397,7 +397,7 @@ static KernelParts completeParts(graph::KernelOp kernel, graph::TreeEnsembleOp r
   if (asked[choice::lookedUp].value_or(1))
     *lookups = nodeLookups(*trees, machine);
   int64_t lanes = maskLanes(*trees), block = asked[choice::blockRows].value_or(lanes);
-  block = (block + lanes - 1) / lanes * lanes;
+  block = int64_t(llvm::alignTo(block, lanes));
   int64_t maskedRows =
       asked[choice::maskedRows].value_or(leastMasked(*trees, lookups->has_value()));
   KernelParts parts;

@@ -33,5 +33,40 @@ func.func @main(%x: tensor<1x6x7x37xbf16>, %t: tensor<9x37xbf16>) -> tensor<1x6x
         << i;
 }
 
+/// A depthwise convolution of 3x3 with a bias, or with none.
+std::string biased(bool isBiased) {
+  std::string bias = isBiased ? "%c" : "%n", type = isBiased ? "tensor<37xf32>" : "none";
+  return R"(
+func.func @main(%x: tensor<1x6x7x37xf32>, %t: tensor<37x1x3x3xf32>, %b: tensor<37xf32>) -> tensor<1x6x7x37xf32> {
+  %k = "graph.kernel"(%x, %t, %b) <{label = "k", kind = ""}> ({
+  ^bb0(%a: tensor<1x6x7x37xf32>, %w: tensor<37x1x3x3xf32>, %c: tensor<37xf32>):
+    %n = graph.none : none
+    %0 = graph.conv %a, %w, )" +
+         bias +
+         R"( {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 37, layout = "channels_last"}
+      : (tensor<1x6x7x37xf32>, tensor<37x1x3x3xf32>, )" +
+         type + R"() -> tensor<1x6x7x37xf32>
+    graph.yield %0 : tensor<1x6x7x37xf32>
+  }) : (tensor<1x6x7x37xf32>, tensor<37x1x3x3xf32>, tensor<37xf32>) -> tensor<1x6x7x37xf32>
+  return %k : tensor<1x6x7x37xf32>
+})";
+}
+
+size_t additions(const std::string &text) {
+  size_t count = 0;
+  for (size_t at = text.find("arith.addf"); at != text.npos; at = text.find("arith.addf", at + 1))
+    ++count;
+  return count;
+}
+
+// Breaks if a bias is added to the sums, and they do not begin with it: an addition for each.
+TEST(DepthwiseKernel, ABiasTakesNoAddition) {
+  KernelRunner with(biased(true)), without(biased(false));
+  ASSERT_TRUE(with.ok() && without.ok());
+  EXPECT_EQ(with.summary().substr(0, 9), "depthwise");
+  EXPECT_GT(additions(without.text()), 0u);
+  EXPECT_EQ(additions(with.text()), additions(without.text()));
+}
+
 } // namespace
 } // namespace tensmith::kernel

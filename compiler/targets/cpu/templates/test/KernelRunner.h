@@ -39,6 +39,8 @@ public:
 
   bool ok() const { return entry_ != nullptr; }
   const std::string &summary() const { return summary_; }
+  /// The code that its template emits.
+  const std::string &text() const { return source_.text; }
 
   /// Random operands for the shapes that the symbols have with those values.
   std::vector<HostTensor> operands(std::map<std::string, int64_t> symbols, uint32_t seed = 1) {
@@ -131,18 +133,17 @@ private:
     ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));
     summary_ = emitted->summary;
     sizes_ = emitted->sizes;
-    targets::KernelSource source{"test", {}};
-    llvm::raw_string_ostream stream(source.text);
+    llvm::raw_string_ostream stream(source_.text);
     emitted->module->print(stream);
     if (const char *path = std::getenv("TENSMITH_TEST_DUMP")) {
       std::error_code error;
-      llvm::raw_fd_ostream(path, error) << source.text;
+      llvm::raw_fd_ostream(path, error) << source_.text;
     }
     targets::CodeOptions options;
     options.cacheFolder.clear();
     if (const char *path = std::getenv("TENSMITH_TEST_DUMP_FOLDER"))
       options.dumpFolder = path;
-    auto objects = targets::cpu::compileKernels({&source, 1}, targets::cpu::hostCpu(), options);
+    auto objects = targets::cpu::compileKernels({&source_, 1}, targets::cpu::hostCpu(), options);
     ASSERT_TRUE(objects.ok()) << objects.status().message();
     modules::ModuleParts parts;
     parts.objects = objects->objects;
@@ -176,6 +177,7 @@ private:
   std::vector<std::string> sizes_;
   std::map<std::string, int64_t> symbols_;
   std::string summary_;
+  targets::KernelSource source_{"test", {}};
   targets::cpu::TemporaryFolder folder_;
   std::unique_ptr<targets::cpu::LoadedModule> loaded_;
   TensmithKernel entry_ = nullptr;
