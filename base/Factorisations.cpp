@@ -50,16 +50,22 @@ int64_t numberOf(const Factors &factors) {
   return number;
 }
 
-std::optional<Factors> factorsOf(int64_t number, int64_t size, size_t parts) {
-  Factors factors(parts, 1);
-  for (size_t part = parts; part-- > 1; number /= kGroup) {
+Factors factorsBehindFirst(int64_t number, size_t parts) {
+  Factors factors(parts - 1);
+  for (size_t part = parts - 1; part-- > 0; number /= kGroup)
     factors[part] = number % kGroup;
-    if (factors[part] < 1 || size % factors[part] != 0)
+  return factors;
+}
+
+std::optional<Factors> factorsOf(int64_t number, int64_t size, size_t parts) {
+  Factors factors = factorsBehindFirst(number, parts);
+  for (int64_t each : factors) {
+    if (each < 1 || size % each != 0)
       return std::nullopt;
-    size /= factors[part];
+    size /= each;
   }
-  factors[0] = size;
-  return number == 0 ? std::optional(factors) : std::nullopt;
+  factors.insert(factors.begin(), size);
+  return numberOf(factors) == number ? std::optional(factors) : std::nullopt;
 }
 
 std::vector<Factors> neighboursOf(const Factors &factors) {

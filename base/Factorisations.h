@@ -22,6 +22,9 @@ inline constexpr size_t kMostFactors = 4;
 /// `size` is from 1 to kMostFactor, `parts` from 1 to kMostFactors.
 std::vector<Factors> factorisations(int64_t size, size_t parts);
 int64_t numberOf(const Factors &factors);
+/// The factors behind the first that the number says, of so many parts. They may be those of no
+/// size: 0, or too many digits in front.
+Factors factorsBehindFirst(int64_t number, size_t parts);
 /// Nothing where the number is none of the size's.
 std::optional<Factors> factorsOf(int64_t number, int64_t size, size_t parts);
 /// Those from which one prime factor has gone from one part to another.

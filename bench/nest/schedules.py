@@ -1,8 +1,8 @@
-"""Random legal sequences of primitives on ten programs, compared with an evaluator, and what is refused: the counts, in one file.
+"""Random legal sequences of primitives on ten programs, compared with an evaluator, and what is refused, by the kind of the dependence: the counts, in one file.
 
     python bench/nest/schedules.py [--count 1000] [--json bench/results/schedules.json]
 
-Goes on where the file stands, a hundred draws at a time. Needs build/dev/test/random-schedules (ninja -C build/dev test-programs).
+Goes on where the file stands, twenty draws at a time. Needs build/dev/test/random-schedules (ninja -C build/dev test-programs).
 """
 
 import argparse
@@ -14,7 +14,15 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "test/random-schedules"
-BATCH = 100  # a multiple of the programs and of the draws that are done all the same when refused
+BATCH = 20  # a multiple of the programs and of the draws that are done all the same when refused
+
+
+def add(sums, counts):
+    for name, number in counts.items():
+        if isinstance(number, dict):
+            add(sums.setdefault(name, {}), number)
+        else:
+            sums[name] = sums.get(name, 0) + number
 
 
 def main():
@@ -30,10 +38,9 @@ def main():
             said = subprocess.run(words, capture_output=True, text=True)
             if said.returncode:
                 raise SystemExit(said.stdout)
-            for name, number in json.loads(pathlib.Path(counts.name).read_text()).items():
-                sums[name] = sums.get(name, 0) + number
+            add(sums, json.loads(pathlib.Path(counts.name).read_text()))
         given.json.write_text(json.dumps(sums, indent=1) + "\n")
-        print(", ".join(f"{name} {number}" for name, number in sums.items()), flush=True)
+        print(json.dumps(sums), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 using namespace mlir;
 
@@ -349,10 +350,9 @@ static llvm::json::Value valueOf(const Choice &choice, int64_t value) {
 static int64_t sizeOfFactors(ArrayRef<int64_t> values, size_t parts) {
   int64_t size = 1;
   for (int64_t value : values) {
-    int64_t product = 1;
-    for (size_t part = 1; part < parts; ++part, value /= kMostFactor + 1)
-      product *= value % (kMostFactor + 1);
-    size = std::max(size, product);
+    Factors factors = factorsBehindFirst(value, parts);
+    size = std::max(size, std::accumulate(factors.begin(), factors.end(), int64_t(1),
+                                          std::multiplies<int64_t>()));
   }
   return size;
 }

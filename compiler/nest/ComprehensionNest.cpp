@@ -185,7 +185,7 @@ private:
   /// Whether a later statement makes the same target anew.
   bool isMadeAgain(const comprehension::Statement &statement) const {
     const auto &all = view_.function->statements;
-    return std::any_of(all.data() + (&statement - all.data()) + 1, all.data() + all.size(),
+    return std::any_of(&statement + 1, all.data() + all.size(),
                        [&](const comprehension::Statement &later) {
                          return later.target == statement.target && readsOld(later);
                        });

@@ -74,7 +74,7 @@ int64_t costOfReads(const Statement &statement, const std::string &iterator, int
       if (index.operation != Operation::Index)
         continue; // a gather, whatever the lanes are
       if (int64_t step = index.affine.coefficient(iterator); step != 0)
-        own = dim + 1 == rank && step == 1 ? 1 : lanes;
+        own = std::max(own, dim + 1 == rank && step == 1 ? int64_t(1) : lanes);
     }
     cost += own;
   });
@@ -230,7 +230,7 @@ private:
   bool registerTile(const Statement &own, const Roles &roles) {
     Cuts cuts(schedule_);
     std::string row = roles.row, column = roles.sumsLanes ? roles.column : roles.lanes;
-    std::string lanes = roles.lanes, panel, rows, block;
+    std::string lanes = roles.lanes, panel;
     std::vector<std::string> blocks, tiles, sum = roles.reductions, order = roles.others;
     if (!column.empty()) {
       panel = cuts.cut(column, tile_.vectors * (roles.sumsLanes ? 1 : lanes_), "0", "1");
@@ -238,7 +238,7 @@ private:
         blocks.push_back(cuts.cut(panel, tile_.laneTiles, "b", "t"));
       tiles.push_back(panel);
     }
-    rows = cuts.cut(row, tile_.rows, "0", "1");
+    std::string rows = cuts.cut(row, tile_.rows, "0", "1");
     if (tile_.rowTiles > 1)
       blocks.push_back(cuts.cut(rows, tile_.rowTiles, "b", "t"));
     tiles.push_back(rows);

@@ -151,10 +151,14 @@ std::string brokenOrder(const Dependence &dependence, const std::map<std::string
 }
 
 std::string violation(const std::vector<Dependence> &dependences, const Node &tree,
-                      const Relations &relations, Unchecked unchecked) {
-  std::map<std::string, isl::map> time = times(tree, relations);
+                      const Relations &relations, Unchecked unchecked, Changes changes) {
+  if (changes == Changes::Nothing)
+    return {};
+  std::map<std::string, isl::map> time;
+  if (changes == Changes::Order)
+    time = times(tree, relations);
   for (const Dependence &each : dependences) {
-    if (each.kind == Dependence::Kind::Accumulation || unchecked[each.kind])
+    if (time.empty() || each.kind == Dependence::Kind::Accumulation || unchecked[each.kind])
       continue;
     if (std::string broken = brokenOrder(each, time, relations); !broken.empty())
       return broken;

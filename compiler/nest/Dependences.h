@@ -33,10 +33,16 @@ struct Unchecked {
   bool operator[](Dependence::Kind kind) const;
 };
 
-/// What the tree breaks: a dependence whose order is turned round, or which a parallel or vector
-/// loop carries; in words with the statements, the loop and two points. Empty: the tree is legal.
+/// What of an earlier, legal tree a primitive may have changed: in which order points run, only how
+/// the iterations of loops do, or neither, as where a loop is cut in two.
+enum class Changes : uint8_t { Order, Execution, Nothing };
+
+/// What the tree breaks by what has changed: a dependence whose order is turned round, or which a
+/// parallel or vector loop carries; in words with the statements, the loop and two points. Empty:
+/// the tree is legal.
 std::string violation(const std::vector<Dependence> &dependences, const Node &tree,
-                      const Relations &relations, Unchecked unchecked = {});
+                      const Relations &relations, Unchecked unchecked = {},
+                      Changes changes = Changes::Order);
 
 /// { a -> b : a's time is before b's }
 isl::map inOrder(const isl::map &a, const isl::map &b);

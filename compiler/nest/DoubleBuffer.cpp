@@ -6,6 +6,7 @@
 // (`Tensor::layout`). Invariant: instances that share a half don't mingle (Instances.h); what else
 // the earlier place would break is told by dependences, as of any other order.
 #include "compiler/nest/Instances.h"
+#include "compiler/nest/Layout.h"
 #include "compiler/nest/ScheduleState.h"
 
 #include <algorithm>
@@ -16,9 +17,7 @@ namespace {
 using Part = LayoutDimension::Part;
 
 void addHalves(Tensor &tensor) {
-  if (tensor.layout.empty())
-    for (size_t dim = tensor.instances; dim < tensor.extents.size(); ++dim)
-      tensor.layout.push_back({dim});
+  tensor.layout = layoutOf(tensor);
   tensor.layout.insert(tensor.layout.begin(), {tensor.instances - 1, Part::Remainder, 2});
 }
 

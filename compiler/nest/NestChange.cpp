@@ -1,9 +1,6 @@
 // Exposed loop values, placement, and the checks of the result; see NestChange.h.
 #include "compiler/nest/NestChange.h"
 
-#include "compiler/nest/Instances.h"
-#include "compiler/nest/Tensorize.h"
-
 #include <isl/aff.h>
 #include <isl/constraint.h>
 #include <isl/map.h>
@@ -279,12 +276,8 @@ std::string NestChange::commit() {
   if (std::string problem = relations->outside(nest); !problem.empty())
     return problem;
   std::vector<Dependence> dependences = nest::dependences(nest, *relations, tree);
-  std::string problem = violation(dependences, tree, *relations, state_.unchecked);
-  if (problem.empty())
-    problem = interleavedInstances(nest, tree, *relations);
-  if (problem.empty())
-    problem = refusedTiles(nest, tree, *relations, state_.intrinsics).words;
-  if (!problem.empty())
+  if (std::string problem = illegality(state_, dependences, nest, tree, *relations);
+      !problem.empty())
     return problem;
   state_.dependences = std::move(dependences);
   state_.tree = std::move(tree);

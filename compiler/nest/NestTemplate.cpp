@@ -15,6 +15,7 @@
 #include "compiler/nest/NestKernel.h"
 #include "compiler/nest/TileIntrinsic.h"
 
+#include <array>
 #include <set>
 
 using namespace mlir;
@@ -94,39 +95,36 @@ int64_t lanesOf(const Nest &nest, const Machine &machine) {
 struct FactoredLoops {
   int64_t rows = 0, lanes = 0, depth = 0;
 
+  struct Loop {
+    const kernel::Choice &choice;
+    int64_t length;
+    Factors RegisterTile::*factors;
+  };
+  std::array<Loop, 3> all() const {
+    return {{{kernel::choice::rowFactors, rows, &RegisterTile::rowFactors},
+             {kernel::choice::laneFactors, lanes, &RegisterTile::laneFactors},
+             {kernel::choice::depthFactors, depth, &RegisterTile::depthFactors}}};
+  }
   bool areKnown() const {
-    auto isKnown = [](int64_t length) { return length >= 1 && length <= kMostFactor; };
-    return isKnown(rows) && isKnown(lanes) && isKnown(depth);
+    return llvm::all_of(
+        all(), [](const Loop &loop) { return loop.length >= 1 && loop.length <= kMostFactor; });
   }
 };
 
-/// Of an iterator that counts from 0 to a known number.
-int64_t lengthOf(const SizedNest &made, const Statement &statement, const std::string &iterator) {
-  auto valueOf = [&](const Affine &affine) -> std::optional<int64_t> {
-    int64_t value = affine.constant;
-    for (const auto &[name, coefficient] : affine.terms) {
-      size_t number = 0;
-      while (number < made.nest.parameters.size() && made.nest.parameters[number].name != name)
-        ++number;
-      auto known = number < made.parameters.size()
-                       ? dyn_cast<AffineConstantExpr>(made.parameters[number])
-                       : AffineConstantExpr();
-      if (name != iterator && !known)
-        return std::nullopt;
-      value += name == iterator ? 0 : coefficient * known.getValue();
-    }
-    return value;
-  };
+/// Of an iterator that counts from 0 to a known number; 0: it doesn't. (A known size is a number in
+/// the domain, not a parameter.)
+int64_t lengthOf(const Statement &statement, const std::string &iterator) {
   std::optional<int64_t> least, most;
   for (const Constraint &each : statement.domain) {
-    int64_t step = each.value.coefficient(iterator);
-    auto rest = valueOf(each.value);
-    if (step == 1 && rest && !each.isEquality)
-      least = -*rest;
-    else if (step == -1 && rest && !each.isEquality)
-      most = *rest;
-    else if (step != 0)
+    int64_t step = each.value.coefficient(iterator), rest = each.value.constant;
+    if (step == 0)
+      continue;
+    if (each.isEquality || std::abs(step) != 1 || each.value.terms.size() > 1)
       return 0;
+    if (step == 1)
+      least = std::max(least.value_or(-rest), -rest);
+    else
+      most = std::min(most.value_or(rest), rest);
   }
   return least == 0 && most ? *most + 1 : 0;
 }
@@ -144,7 +142,7 @@ bool goesAlong(const Expr &index, const std::string &iterator) {
 }
 
 /// As the estimate finds them (DefaultSchedule.cpp): lanes are contiguous in the result.
-FactoredLoops factoredLoops(const SizedNest &made, const Statement &sum) {
+FactoredLoops factoredLoops(const Statement &sum) {
   FactoredLoops loops;
   std::string lanes;
   for (const std::string &each : sum.iterators)
@@ -154,29 +152,36 @@ FactoredLoops factoredLoops(const SizedNest &made, const Statement &sum) {
       lanes = each;
   if (lanes.empty())
     return loops;
-  loops.lanes = lengthOf(made, sum, lanes);
+  loops.lanes = lengthOf(sum, lanes);
   for (const std::string &each : sum.iterators) {
     bool isOfResult =
         llvm::any_of(sum.indices, [&](auto &index) { return goesAlong(index, each); });
     if (each != lanes)
-      (isOfResult ? loops.rows : loops.depth) = lengthOf(made, sum, each);
+      (isOfResult ? loops.rows : loops.depth) = lengthOf(sum, each);
   }
   return loops;
 }
 
-/// As far as the point says which.
-void takeFactors(RegisterTile &tile, const Point &point, const FactoredLoops &loops) {
-  auto of = [&](const kernel::Choice &each, int64_t length) {
-    Factors whole(kernel::partsOf(each), 1);
-    whole[0] = length;
-    auto asked = point[each] ? factorsOf(*point[each], length, whole.size()) : std::nullopt;
-    return asked.value_or(whole);
-  };
-  // Which loops they are for is settled.
-  tile.lanesAlong = tile.rowsAlong = 0;
-  tile.rowFactors = of(kernel::choice::rowFactors, loops.rows);
-  tile.laneFactors = of(kernel::choice::laneFactors, loops.lanes);
-  tile.depthFactors = of(kernel::choice::depthFactors, loops.depth);
+/// As far as the point says which; of a loop that it says nothing of, the outermost has all.
+Status takeFactors(RegisterTile &tile, const Point &point, const FactoredLoops &loops) {
+  if (!loops.areKnown())
+    return invalidArgument("the schedule asks for \"order\" 4, by factors, but lengths of the "
+                           "kernel's loops aren't known; ask for another order");
+  for (const FactoredLoops::Loop &loop : loops.all()) {
+    Factors whole(kernel::partsOf(loop.choice), 1);
+    whole[0] = loop.length;
+    auto asked = point[loop.choice];
+    auto factors = asked ? factorsOf(*asked, loop.length, whole.size()) : std::optional(whole);
+    if (!factors)
+      return invalidArgument("the schedule asks for \"" + loop.choice.name.str() + "\" " +
+                             std::to_string(*asked) + ", which is no factorisation of " +
+                             std::to_string(loop.length) + ", the loop's length, in " +
+                             std::to_string(whole.size()) +
+                             "; `tensmith inspect --spaces` shows those that there are");
+    tile.*loop.factors = *factors;
+  }
+  tile.lanesAlong = tile.rowsAlong = 0; // which loops they are for is settled
+  return {};
 }
 
 RegisterTile tileOf(const Point &point, const Machine &machine) {
@@ -194,16 +199,32 @@ RegisterTile tileOf(const Point &point, const Machine &machine) {
   return tile.completed(machine.vectorRegisters);
 }
 
+/// What the order has no use for is no part of what was chosen.
+void dropUnused(Point &point) {
+  int64_t order = *point[choice::order];
+  for (const kernel::Choice *each : kChoices) {
+    bool isFactor = kernel::partsOf(*each) > 0;
+    bool isUsed = each == &choice::order ||
+                  order == (isFactor ? int64_t(choice::Factored) : int64_t(choice::Estimated));
+    if (!isUsed)
+      point.set(*each, std::nullopt);
+  }
+}
+
 /// Completes the point by what is chosen, and gives the schedule that order, in words. Where isl
 /// takes too long over its own it is the estimate.
-std::string applyOrder(Schedule &schedule, const SizedNest &made, const Machine &machine,
-                       Point &point) {
+Result<std::string> applyOrder(Schedule &schedule, const Machine &machine, Point &point) {
   if (!point[choice::order])
     point.set(choice::order, choice::Estimated);
+  dropUnused(point);
   int64_t order = *point[choice::order];
   if (order == choice::Textual)
-    return "as written";
-  std::string words = order == choice::Factored ? "by factors" : "by estimate";
+    return std::string("as written");
+  int64_t lanes = lanesOf(schedule.nest(), machine);
+  // Without vectors the textual order is as good.
+  std::string words = lanes == 1                  ? "as written"
+                      : order == choice::Factored ? "by factors"
+                                                  : "by estimate";
   if (order == choice::Maximal || order == choice::Minimal) {
     bool isMaximal = order == choice::Maximal;
     Status status = schedule.affine(isMaximal ? Fusion::Maximal : Fusion::Minimal);
@@ -211,16 +232,17 @@ std::string applyOrder(Schedule &schedule, const SizedNest &made, const Machine 
                         : words + ", since " + status.message();
   }
   RegisterTile tile = tileOf(point, machine);
-  const Statement *sum = sumOf(made.nest);
-  if (FactoredLoops loops = sum ? factoredLoops(made, *sum) : FactoredLoops();
-      order == choice::Factored && loops.areKnown())
-    takeFactors(tile, point, loops);
+  if (order == choice::Factored) {
+    const Statement *sum = sumOf(schedule.nest());
+    Status status = takeFactors(tile, point, sum ? factoredLoops(*sum) : FactoredLoops());
+    if (!status.ok())
+      return status;
+  }
   if (order == choice::Estimated) {
     point.set(choice::rows, tile.rows);
     point.set(choice::vectors, tile.vectors);
   }
-  int64_t lanes = lanesOf(schedule.nest(), machine);
-  if (lanes > 1) // without vectors the textual order is as good
+  if (lanes > 1)
     (void)schedule.byEstimate(lanes, machine.vectorRegisters, tile);
   return words;
 }
@@ -259,16 +281,18 @@ Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main
   Result<Schedule> schedule = Schedule::of(made->nest);
   if (!schedule)
     return refused(schedule.status(), StatusCode::Unsupported);
-  std::string words = "by its text";
+  Result<std::string> words = std::string("by its text");
   if (own.text.empty())
-    words = applyOrder(*schedule, *made, machine, point);
+    words = applyOrder(*schedule, machine, point);
   else if (Status status = applyText(*schedule, own.text, machine); !status.ok())
     return invalidArgument("schedule, " + status.message());
+  if (!words)
+    return words.status();
   KernelSizes sizes = sizesOf(*made, kernel, machine, point);
   auto emitted = emitNest(*schedule, *kernel.getContext(), {}, &sizes);
   if (!emitted.ok())
     return refused(emitted.status(), emitted.status().code());
-  emitted->summary = "nest, " + words;
+  emitted->summary = "nest, " + *words;
   emitted->points = {{point, asked.empty() ? SmallVector<int64_t, 2>() : asked.back().sizes}};
   return emitted;
 }
@@ -294,14 +318,12 @@ SumLoops loopsOf(const Statement &sum) {
 }
 
 void addFactors(kernel::Space &space, const FactoredLoops &loops) {
-  for (auto [each, length] : {std::pair(&kernel::choice::rowFactors, loops.rows),
-                              std::pair(&kernel::choice::laneFactors, loops.lanes),
-                              std::pair(&kernel::choice::depthFactors, loops.depth)}) {
+  for (const FactoredLoops::Loop &loop : loops.all()) {
     llvm::SmallVector<int64_t> values;
-    for (const Factors &factors : factorisations(length, kernel::partsOf(*each)))
+    for (const Factors &factors : factorisations(loop.length, kernel::partsOf(loop.choice)))
       values.push_back(numberOf(factors));
     llvm::sort(values);
-    auto *dimension = space.add(*each, values);
+    auto *dimension = space.add(loop.choice, values);
     dimension->guard = &choice::order;
     dimension->guardValues = {choice::Factored};
   }
@@ -319,7 +341,7 @@ void addChoices(graph::KernelOp, mlir::Operation *main, const Machine &machine,
   };
   auto made = nestOf(cast<graph::ComprehensionOp>(main));
   const Statement *sum = made.ok() ? sumOf(made->nest) : nullptr;
-  FactoredLoops factored = sum ? factoredLoops(*made, *sum) : FactoredLoops();
+  FactoredLoops factored = sum ? factoredLoops(*sum) : FactoredLoops();
   space.addAll(choice::order, factored.areKnown() ? choice::Factored : choice::Textual);
   ofEstimate(space.addAll(choice::rows, machine.vectorRegisters >= 32 ? 12 : 6));
   ofEstimate(space.addAll(choice::vectors, 4));

@@ -236,9 +236,10 @@ std::string setExecution(Node &tree, const Relations &relations, const std::stri
 
 Status Schedule::split(const std::string &loop, int64_t factor, const std::string &outer,
                        const std::string &inner) {
-  return changeTree(*state_, "split " + loop, [&](Node &tree) {
-    return splitLoop(tree, *state_->relations, loop, factor, outer, inner);
-  });
+  return changeTree(
+      *state_, "split " + loop,
+      [&](Node &tree) { return splitLoop(tree, *state_->relations, loop, factor, outer, inner); },
+      Changes::Nothing);
 }
 
 Status Schedule::tile(const std::vector<std::string> &loops, const std::vector<int64_t> &factors,
@@ -272,13 +273,14 @@ Status Schedule::skew(const std::string &loop, int64_t factor, const std::string
 }
 
 Status Schedule::parallel(const std::string &loop) {
-  return changeTree(*state_, "parallel " + loop, [&](Node &tree) {
-    return setExecution(tree, *state_->relations, loop, Execution::Parallel);
-  });
+  return changeTree(
+      *state_, "parallel " + loop,
+      [&](Node &tree) { return setExecution(tree, *state_->relations, loop, Execution::Parallel); },
+      Changes::Execution);
 }
 
 Status Schedule::vectorize(const std::string &loop, int64_t lanes) {
-  return changeTree(*state_, "vectorize " + loop, [&](Node &tree) {
+  auto change = [&](Node &tree) {
     if (lanes < 0 || lanes > 64)
       return std::string("the number of lanes must be from 1 to 64");
     if (lanes == 0)
@@ -292,13 +294,15 @@ Status Schedule::vectorize(const std::string &loop, int64_t lanes) {
     std::string problem = splitLoop(tree, *state_->relations, loop, lanes, loop, inner);
     return problem.empty() ? setExecution(tree, *state_->relations, inner, Execution::Vector)
                            : problem;
-  });
+  };
+  return changeTree(*state_, "vectorize " + loop, change, Changes::Execution);
 }
 
 Status Schedule::unroll(const std::string &loop) {
-  return changeTree(*state_, "unroll " + loop, [&](Node &tree) {
-    return setExecution(tree, *state_->relations, loop, Execution::Unrolled);
-  });
+  return changeTree(
+      *state_, "unroll " + loop,
+      [&](Node &tree) { return setExecution(tree, *state_->relations, loop, Execution::Unrolled); },
+      Changes::Nothing);
 }
 
 } // namespace tensmith::nest

@@ -1,6 +1,7 @@
 // Which loops keep which elements in registers; see Promotion.h.
 #include "compiler/nest/Promotion.h"
 
+#include "compiler/nest/Layout.h"
 #include "compiler/nest/Tensorize.h"
 
 #include <algorithm>
@@ -35,10 +36,9 @@ Place placeOf(const std::string &tensor, const std::vector<Expr> &indices, size_
 
 /// The dimension whose elements lie side by side.
 static std::optional<size_t> innermostOf(const Tensor &tensor) {
-  if (tensor.layout.empty())
-    return tensor.extents.size() - 1;
-  const LayoutDimension &last = tensor.layout.back();
-  return last.part == LayoutDimension::Part::Whole ? std::optional(last.dim) : std::nullopt;
+  std::vector<LayoutDimension> layout = layoutOf(tensor);
+  bool isWhole = !layout.empty() && layout.back().part == LayoutDimension::Part::Whole;
+  return isWhole ? std::optional(layout.back().dim) : std::nullopt;
 }
 
 Along alongLanes(const LoopProgram &program, const Tensor &tensor, const Place &place,

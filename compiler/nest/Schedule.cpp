@@ -31,22 +31,30 @@ Status guarded(ScheduleState &state, const std::string &what, const std::functio
   return result;
 }
 
-std::string illegality(const ScheduleState &state, const Nest &nest, const Node &tree) {
-  std::string broken = violation(state.dependences, tree, *state.relations, state.unchecked);
+std::string illegality(const ScheduleState &state, const std::vector<Dependence> &dependences,
+                       const Nest &nest, const Node &tree, const Relations &relations,
+                       Changes changes) {
+  std::string broken = violation(dependences, tree, relations, state.unchecked, changes);
   if (broken.empty())
-    broken = interleavedInstances(nest, tree, *state.relations);
+    broken = interleavedInstances(nest, tree, relations);
   if (broken.empty())
-    broken = refusedTiles(nest, tree, *state.relations, state.intrinsics).words;
+    broken = refusedTiles(nest, tree, relations, state.intrinsics).words;
   return broken;
 }
 
-Status changeTree(ScheduleState &state, const std::string &primitive, const TreeChange &change) {
+std::string illegality(const ScheduleState &state, const Nest &nest, const Node &tree,
+                       Changes changes) {
+  return illegality(state, state.dependences, nest, tree, *state.relations, changes);
+}
+
+Status changeTree(ScheduleState &state, const std::string &primitive, const TreeChange &change,
+                  Changes changes) {
   return guarded(state, primitive, [&]() -> Status {
     Node tree = state.tree;
     if (std::string problem = change(tree); !problem.empty())
       return invalidArgument(primitive + ": " + problem);
     straighten(tree);
-    if (std::string broken = illegality(state, state.nest, tree); !broken.empty())
+    if (std::string broken = illegality(state, state.nest, tree, changes); !broken.empty())
       return invalidArgument(primitive + ": " + broken);
     state.tree = std::move(tree);
     return {};
@@ -332,11 +340,12 @@ const OwnPrimitive kPrimitives[] = {
          return std::nullopt;
        return schedule.rfactor(line.words[1], line.words[2], line.results[0]);
      }},
-    {{"affine", "affine maximal, coincident or minimal"},
+    {{"affine", "affine maximal, coincident, recomputed or minimal"},
      [](Schedule &schedule, const Line &line) -> std::optional<Status> {
        static const std::map<std::string, Fusion> kFusions = {{"maximal", Fusion::Maximal},
                                                               {"minimal", Fusion::Minimal},
-                                                              {"coincident", Fusion::Coincident}};
+                                                              {"coincident", Fusion::Coincident},
+                                                              {"recomputed", Fusion::Recomputed}};
        if (!line.has(2, 0) || !kFusions.count(line.words[1]))
          return std::nullopt;
        return schedule.affine(kFusions.at(line.words[1]));

@@ -36,9 +36,10 @@
 //   inline T                    the value of T's statement stands where T is read
 //   rfactor add k0 -> R         each iteration of k0 has partial sums of its own, joined afterwards
 //   affine maximal              the order that isl's scheduler finds, statements in common loops
-//                               as far as possible; `affine minimal`, each in its own; `affine
-//                               coincident`, in common where none loses a loop of its outermost
-//                               three that carries nothing
+//                               as far as possible, shifted if need be; `affine minimal`, each in
+//                               its own; `affine coincident`, in common where none loses a loop
+//                               that carries nothing; `affine recomputed`, and stages in the
+//                               loops that read them
 //   default 16                  an order by estimate, of vectors of so many lanes
 //
 // Sources: J. Ragan-Kelley et al., Halide, PLDI 2013; T. Chen et al., TVM, OSDI 2018.
@@ -106,8 +107,9 @@ struct CacheRequest {
 };
 
 /// Which statements the affine scheduler puts into common loops: none that need not be, all that
-/// may be, or those that keep as many coincident loops outside as each has alone, up to three.
-enum class Fusion : uint8_t { Minimal, Maximal, Coincident };
+/// may be, or those that keep as many coincident loops as each has alone; the last one then
+/// computes stages in the loops of what reads them, again where iterations read the same.
+enum class Fusion : uint8_t { Minimal, Maximal, Coincident, Recomputed };
 
 /// A line of schedule text by its first word, for editors.
 struct Primitive {
@@ -195,6 +197,7 @@ public:
 
 private:
   explicit Schedule(std::unique_ptr<ScheduleState> state);
+  Status recompute();
   std::unique_ptr<ScheduleState> state_;
 };
 

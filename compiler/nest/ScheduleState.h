@@ -26,10 +26,17 @@ inline constexpr unsigned long kMostOperations = 20'000'000;
 
 /// Changes a copy of the tree; returns why it can't be, or nothing.
 using TreeChange = std::function<std::string(Node &tree)>;
-/// What the tree breaks, in words; empty: it is legal.
-std::string illegality(const ScheduleState &state, const Nest &nest, const Node &tree);
+/// What the tree breaks of a nest that has these dependences and relations, in words; empty: it is
+/// legal.
+std::string illegality(const ScheduleState &state, const std::vector<Dependence> &dependences,
+                       const Nest &nest, const Node &tree, const Relations &relations,
+                       Changes changes = Changes::Order);
+/// Of a nest that has the state's.
+std::string illegality(const ScheduleState &state, const Nest &nest, const Node &tree,
+                       Changes changes = Changes::Order);
 /// Makes the change, if the result is legal.
-Status changeTree(ScheduleState &state, const std::string &primitive, const TreeChange &change);
+Status changeTree(ScheduleState &state, const std::string &primitive, const TreeChange &change,
+                  Changes changes = Changes::Order);
 /// Runs what uses isl: its exceptions become ResourceExhausted or Internal.
 Status guarded(ScheduleState &state, const std::string &what, const std::function<Status()> &run);
 

@@ -124,13 +124,14 @@ void Schedule::setTarget(TargetUnits units) {
 }
 
 Status Schedule::bind(const std::string &loop, const std::string &unit) {
-  return changeTree(*state_, "bind " + loop, [&](Node &tree) -> std::string {
+  auto change = [&](Node &tree) -> std::string {
     if (unit == "threads")
       return bindThreads(tree, *state_->relations, loop);
     if (unit == "lanes")
       return bindLanes(tree, *state_, loop);
     return "there is no unit '" + unit + "'; there are threads and lanes";
-  });
+  };
+  return changeTree(*state_, "bind " + loop, change, Changes::Execution);
 }
 
 } // namespace tensmith::nest

@@ -132,7 +132,7 @@ class Nest:
         return self.apply(f"rfactor {statement} {loop} -> {name}")
 
     def affine(self, fusion: str = "maximal") -> Nest:
-        """`"maximal"`, `"coincident"` or `"minimal"`: which statements share loops."""
+        """`"maximal"`, `"coincident"`, `"recomputed"` or `"minimal"`: which statements share loops."""
         return self.apply(f"affine {fusion}")
 
     def default(self, lanes: int) -> Nest:

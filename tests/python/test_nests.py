@@ -3,8 +3,10 @@
 What would break these: a primitive that writes a line of another form, a schedule that is dropped, a refusal without its reason.
 """
 
+import json
 import pathlib
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -290,3 +292,80 @@ def test_units_and_memories_have_their_lines():
         tiles.cache_read("B", "n0", "P", memory="l1").compile()
     small = tiles.split("k", 32).reorder("k0", "m0", "n0", "k1", "m1", "n1").cache_read("B", "n0", "P", memory="l1")
     assert np.allclose(small.run(a, b), a @ b, rtol=1e-4)
+
+
+POINTS = """def product({0}(24, 10) A, {0}(10, 48) B) -> (C) {{ C(m, n) +=! A(m, k) * B(k, n) }}
+def window({0}(9, 30, 30) I) -> (O) {{ O(c, y, x) max=! I(c, 2 * y + r, 2 * x + s) where y in 0:14, x in 0:14, r in 0:3, s in 0:3 }}"""
+
+
+def drawn_point(choices, random):
+    """A value for each choice that exists."""
+    point = {}
+    for choice in choices:
+        if all(point.get(name) in values for name, values in choice.get("where", {}).items()):
+            point[choice["choice"]] = int(random.choice(choice["values"]))
+    return point
+
+
+def spaces_of(path, function):
+    command = pathlib.Path(ts.__file__).resolve().parents[2] / "bin/tensmith"
+    done = subprocess.run([command, "inspect", path, "--function", function, "--spaces", "--json"], capture_output=True, text=True, check=True)
+    [space] = [space for space in json.loads(done.stdout) if space.get("template") == "nest"]
+    return space
+
+
+@pytest.mark.parametrize("function,numbers", [("product", "float"), ("product", "int32"), ("window", "float")])
+def test_random_points_of_a_nests_space(tmp_path, function, numbers):
+    """Breaks if a point of its space changes results: integers to the last bit, floats but for the sum's rounding. Or if a choice
+    that was made isn't told."""
+    text = POINTS.format(numbers)
+    (tmp_path / "points.tc").write_text(text)
+    space = spaces_of(tmp_path / "points.tc", function)
+    assert space["points"] > 1000 and {"nest_depth", "row_factors"} <= {choice["choice"] for choice in space["choices"]}
+    rng = np.random.default_rng(5)
+    shapes = [[24, 10], [10, 48]] if function == "product" else [[9, 30, 30]]
+    draw = (lambda shape: rng.random(shape, np.float32)) if numbers == "float" else (lambda shape: rng.integers(-9, 9, shape, np.int32))
+    inputs = [draw(shape) for shape in shapes]
+    plain = np.asarray(ts.comprehension(text)[function](*inputs))
+    seen = set()
+    for _ in range(10):
+        point = drawn_point(space["choices"], rng)
+        seen.add(point["order"])
+        (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": space["key"], **point}]}))
+        ours = ts.comprehension(text, schedules=tmp_path / "s.json")[function]
+        assert np.allclose(ours(*inputs), plain, rtol=1e-5 if numbers == "float" else 0, atol=0), point
+        [told] = [entry for entry in json.loads(ours.model.describe()["metadata"]["schedules"]) if entry["key"] == space["key"]]
+        assert {name: told.get(name) for name in point} == point
+    assert len(seen) > 2
+
+
+@pytest.mark.parametrize("point,message", [
+    ({"order": 4, "row_factors": 200000100001}, r'"row_factors" 200000100001, which is no factorisation of 25, the loop\'s length, in 4'),
+    ({"order": 4, "depth_factors": 7}, r'"depth_factors" 7, which is no factorisation of 10, the loop\'s length, in 2'),
+])
+def test_factors_of_another_length_are_refused(tmp_path, point, message):
+    """Breaks if they are dropped: the kernel would be another one than was asked for."""
+    text = POINTS.format("float").replace("24", "25")
+    (tmp_path / "points.tc").write_text(text)
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": spaces_of(tmp_path / "points.tc", "product")["key"], **point}]}))
+    with pytest.raises(ts.Error, match=message):
+        ts.comprehension(text, schedules=tmp_path / "s.json").product(np.ones((25, 10), np.float32), np.ones((10, 48), np.float32))
+
+
+def test_factors_need_known_lengths(tmp_path):
+    (tmp_path / "points.tc").write_text(PRODUCT)
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": spaces_of(tmp_path / "points.tc", "product")["key"], "order": 4}]}))
+    with pytest.raises(ts.Error, match="lengths of the kernel's loops aren't known"):
+        ts.comprehension(PRODUCT, schedules=tmp_path / "s.json").product(*operands())
+
+
+def test_what_an_order_has_no_use_for_is_said(tmp_path):
+    """Breaks if a choice of another order is told as made."""
+    text = POINTS.format("float")
+    (tmp_path / "points.tc").write_text(text)
+    key = spaces_of(tmp_path / "points.tc", "product")["key"]
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": key, "order": 2, "nest_rows": 3}]}))
+    command = pathlib.Path(ts.__file__).resolve().parents[2] / "bin/tensmith"
+    done = subprocess.run([command, "compile", tmp_path / "points.tc", "--function", "product", "-o", tmp_path / "m.so", "--schedules",
+                           tmp_path / "s.json"], capture_output=True, text=True, check=True)  # fmt: skip
+    assert 'entry 1: no kernel that it fits takes "nest_rows"' in done.stderr and 'takes "order"' not in done.stderr

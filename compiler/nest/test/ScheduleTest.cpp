@@ -195,12 +195,9 @@ TEST(Schedule, StatementsJoinTiles) {
 
 // Breaks if time is not tiled with its skew, or tiled without it.
 TEST(Schedule, AStencilIsSkewedAndTiled) {
-  Nest stencil = stencilInTime();
-  auto schedule = Schedule::of(stencil);
-  ASSERT_TRUE(schedule.ok());
-  Status status = schedule->apply("affine maximal");
-  ASSERT_TRUE(status.ok()) << status.message();
-  expectEqual(stencil, "affine maximal", {{9, 23}, {4, 3}, {1, 40}});
+  const std::vector<std::vector<int64_t>> sizes{{9, 23}, {4, 3}, {1, 40}};
+  expectEqual(stencilInTime(), "affine maximal\ntile c0 c1 by 3 5 -> t0 x0 t1 x1", sizes);
+  expectEqual(stencilInTime(), "affine coincident\ntile c1 c2 by 4 8 -> t0 x0 t1 x1", sizes);
 }
 
 // Breaks if the tree's text doesn't say what the tree is.

@@ -3,6 +3,8 @@
 #include "compiler/nest/test/Expectations.h"
 #include "compiler/nest/test/Programs.h"
 
+#include <algorithm>
+
 namespace tensmith::nest::test {
 namespace {
 
@@ -67,6 +69,47 @@ TEST(Units, HalvesThatMingleAreRefused) {
                 "it would break the");
 }
 
+/// The statements that fill P run `ahead` iterations of j0 earlier than they do, and behind what
+/// reads P or in front of it. In words what that breaks, and the results of the loops all the same.
+std::string refilled(int64_t ahead, bool isBehind, std::string *computed = nullptr) {
+  Nest nest = product();
+  auto schedule =
+      scheduled(nest, kTiles + "reorder j0 i0\n" + "cache_read B at j0 -> P\n" + "double_buffer P");
+  if (!schedule)
+    return schedule.status().message();
+  ScheduleState &state = schedule->state();
+  Status status = guarded(state, "test", [&]() -> Status {
+    Node &loop = *loopsTo(state.tree, "j0").back();
+    isl::pw_aff &value = loop.values.at("P_copy");
+    value = value.add_constant(long(-ahead));
+    if (isBehind)
+      std::rotate(loop.children[0].children.begin(), loop.children[0].children.begin() + 1,
+                  loop.children[0].children.end());
+    std::string broken = illegality(state, state.nest, state.tree);
+    return broken.empty() ? Status() : invalidArgument(broken);
+  });
+  auto kernel = RunnableNest::of(*schedule);
+  if (computed)
+    *computed = kernel.ok() ? difference(*kernel, nest, {9, 40, 5}, 1) : kernel.status().message();
+  return status.message();
+}
+
+// Breaks if halves may mingle: filled two iterations ahead, a half must not be overwritten before
+// its last reader has run. Dependences don't say it, since instances are different elements.
+TEST(Units, AHalfIsFilledBehindItsLastReader) {
+  std::string computed;
+  EXPECT_EQ(refilled(0, false, &computed), "");
+  EXPECT_EQ(computed, "");
+  EXPECT_EQ(refilled(0, true, &computed), "");
+  EXPECT_EQ(computed, "");
+  EXPECT_EQ(refilled(1, true, &computed), "");
+  EXPECT_EQ(computed, "");
+  EXPECT_NE(refilled(1, false, &computed).find("more would use it by turns"), std::string::npos);
+  EXPECT_NE(computed, "");
+  EXPECT_NE(refilled(2, true, &computed).find("more would use it by turns"), std::string::npos);
+  EXPECT_NE(computed, "");
+}
+
 // Breaks if what does not fit is taken: the size, that of both halves, or of two copies together.
 TEST(Units, MemoriesHaveTheirSizes) {
   Nest known = product();
@@ -108,28 +151,66 @@ TEST(Units, Bindings) {
   expectRefused(product(), "bind k engines", "there are threads and lanes");
 }
 
+std::string outlineOf(const Nest &nest, const std::string &fusion) {
+  auto schedule = scheduled(nest, "affine " + fusion);
+  EXPECT_TRUE(schedule.ok()) << schedule.status().message();
+  return schedule.ok() ? schedule->outline() : "";
+}
+
+size_t loopsOutside(const Nest &nest, const std::string &fusion) {
+  std::string text = outlineOf(nest, fusion);
+  size_t count = 0;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+    count += text[at] != ' ';
+  return count;
+}
+
 // Breaks if statements that would lose a loop that carries nothing are put together, or others not.
 TEST(Units, FusionKeepsCoincidentLoops) {
-  auto outline = [](const Nest &nest, const std::string &fusion) {
-    auto schedule = scheduled(nest, "affine " + fusion);
-    EXPECT_TRUE(schedule.ok()) << schedule.status().message();
-    return schedule.ok() ? schedule->outline() : "";
-  };
-  auto loopsOutside = [](const std::string &text) {
-    size_t count = 0;
-    for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
-      count += text[at] != ' ';
-    return count;
-  };
   // The window's rows would have to wait for one another in common loops, and a pass of a softmax
   // that is no sum would lose the loop along its rows.
-  EXPECT_EQ(loopsOutside(outline(blur(), "coincident")), 2u) << outline(blur(), "coincident");
-  EXPECT_EQ(loopsOutside(outline(softmax(), "coincident")), 4u) << outline(softmax(), "coincident");
-  EXPECT_EQ(loopsOutside(outline(product(), "coincident")), 1u);
-  EXPECT_EQ(loopsOutside(outline(softmax(), "minimal")), 6u);
+  EXPECT_EQ(loopsOutside(blur(), "coincident"), 2u) << outlineOf(blur(), "coincident");
+  EXPECT_EQ(loopsOutside(softmax(), "coincident"), 4u) << outlineOf(softmax(), "coincident");
+  EXPECT_EQ(loopsOutside(product(), "coincident"), 1u);
+  EXPECT_EQ(loopsOutside(softmax(), "minimal"), 6u);
+  EXPECT_EQ(loopsOutside(blur(), "maximal"), 1u) << outlineOf(blur(), "maximal");
+}
+
+// Breaks if a window's stage is computed again where the strategy says that it is not, or
+// the other way round, or where each iteration would compute all of a stage.
+TEST(Units, FusionRecomputesAsItsStrategySays) {
+  auto copies = [&](const std::string &fusion) { // of T, one for each row
+    auto schedule = scheduled(blur(), "affine " + fusion);
+    return schedule->nest().tensor("T")->instances;
+  };
+  EXPECT_EQ(copies("maximal"), 0u);
+  EXPECT_EQ(copies("recomputed"), 1u);
+  EXPECT_EQ(loopsOutside(blur(), "recomputed"), 1u) << outlineOf(blur(), "recomputed");
+  EXPECT_EQ(loopsOutside(softmax(), "recomputed"), 1u) << outlineOf(softmax(), "recomputed");
+  Nest all = blur(); // each row of results reads all rows of T
+  all.parameters[0].least = 100;
+  all.statements[1].value = load(*all.tensor("T"), std::vector<Affine>{Affine("H") - "y", "x"});
+  EXPECT_EQ(loopsOutside(all, "recomputed"), 1u);
+  for (auto [iterator, size] : {std::pair("k", "H"), std::pair("l", "W")}) {
+    all.statements[1].iterators.push_back(iterator);
+    for (const Constraint &each : within(iterator, 0, size))
+      all.statements[1].domain.push_back(each);
+  }
+  all.statements[1].value = load(*all.tensor("T"), std::vector<Affine>{"k", "l"});
+  all.statements[1].reduction = Reduction::Maximum;
+  auto schedule = scheduled(all, "affine recomputed");
+  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+  EXPECT_EQ(schedule->nest().tensor("T")->instances, 0u) << schedule->outline();
+}
+
+// Breaks if what a strategy finds computes something else.
+TEST(Units, FusedStatementsComputeTheSame) {
+  expectSame(blur(), "affine maximal", {{5, 9}, {1, 1}});
+  expectSame(blur(), "affine recomputed\nparallel c2", {{5, 9}, {1, 1}});
   for (const Program &each : programs())
-    if (each.nest.name != "attention") // its test is softmax's
-      expectSame(each.nest, "affine coincident", each.sizes);
+    for (const char *fusion : {"affine maximal", "affine coincident", "affine recomputed"})
+      if (each.nest.name != "attention") // its test is softmax's
+        expectSame(each.nest, fusion, each.sizes);
 }
 
 } // namespace

@@ -16,14 +16,15 @@ int main(int count, char **words) {
   int draws = count > 1 ? atoi(words[1]) : 100;
   uint64_t seed = count > 2 ? strtoull(words[2], nullptr, 10) : 1;
   auto all = test::programs();
-  int refused = 0, verified = 0, wrongWithout = 0, withoutCount = 0;
-  std::map<std::string, int> uses; // of primitives
+  int verified = 0, wrongWithout = 0, withoutCount = 0;
+  std::map<std::string, int> uses, refused; // primitives; lines by the kind of the dependence
   for (int draw = 0; draw < draws; ++draw) {
     std::mt19937_64 random(seed + uint64_t(draw));
     const test::Program &program = all[size_t(draw) % all.size()];
     auto schedule = Schedule::of(program.nest);
     test::RandomSequence sequence = test::applyRandom(*schedule, random, 14);
-    refused += sequence.refused;
+    for (const auto &[kind, times] : sequence.refused)
+      refused[kind] += times;
     verified += sequence.verified;
     if (!sequence.wrong.empty()) {
       printf("seed %llu, %s: a refusal names no dependence: %s\n%s",
@@ -45,7 +46,7 @@ int main(int count, char **words) {
       return 1;
     }
     // What was refused last, done all the same: most of it computes something else.
-    if (sequence.refused && draw % 4 == 0) {
+    if (sequence.refusals() && draw % 4 == 0) {
       auto forced = Schedule::of(program.nest);
       forced->setTarget(test::drawnTarget());
       tensmith::Status status = forced->apply(sequence.text);
@@ -57,15 +58,27 @@ int main(int count, char **words) {
         }
     }
   }
+  int refusals = 0;
+  for (const auto &[kind, times] : refused)
+    refusals += times;
   printf("%d legal sequences compute what the programs do; %d lines were refused for a "
          "dependence, of which %d name two points that depend so, and the others points that the "
          "line would have made; of %d that were done all the same, %d computed something else\n",
-         draws, refused, verified, withoutCount, wrongWithout);
+         draws, refusals, verified, withoutCount, wrongWithout);
+  auto text = [](const std::map<std::string, int> &counts) {
+    std::string all;
+    for (const auto &[name, times] : counts)
+      all += (all.empty() ? "\"" : ", \"") + name + "\": " + std::to_string(times);
+    return "{" + all + "}";
+  };
+  std::string counts = "{\"legal\": " + std::to_string(draws) +
+                       ", \"refused\": " + std::to_string(refusals) +
+                       ", \"refusals_verified\": " + std::to_string(verified) +
+                       ", \"refused_done_all_the_same\": " + std::to_string(withoutCount) +
+                       ", \"of_which_wrong\": " + std::to_string(wrongWithout) +
+                       ", \"kinds\": " + text(refused) + ", \"primitives\": " + text(uses) + "}";
   if (count > 3)
-    std::ofstream(words[3]) << "{\"legal\": " << draws << ", \"refused\": " << refused
-                            << ", \"refusals_verified\": " << verified
-                            << ", \"refused_done_all_the_same\": " << withoutCount
-                            << ", \"of_which_wrong\": " << wrongWithout << "}\n";
-  for (const auto &[name, times] : uses)
-    printf("%s %d\n", name.c_str(), times);
+    std::ofstream(words[3]) << counts << "\n";
+  else
+    printf("%s\n", counts.c_str());
 }
