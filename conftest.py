@@ -4,6 +4,9 @@ pytest's part of `./test -R REGEX`: only the cases whose name matches are run. A
 failure: a test may be skipped for want of another package or machine, never because something of ours was not built. The Python
 package may be left out of a build (a sanitizer's), which then has no folder for it.
 
+No test leaves our environment variables otherwise than it found them, nor does the import of its module: what others in the process find would
+hang on it. Variables that all are to have are set here.
+
 Each of pytest's processes has a cache in the build folder, and what a test has measured of the machine is forgotten when it ends: by
 such figures the compiler would choose other kernels, and what a test finds would hang on which ran before it.
 """
@@ -19,6 +22,7 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", pathlib.Path(__file__).parent / "build/dev"))
 CACHE = pathlib.Path(os.environ.get("TENSMITH_CACHE", BUILD / "cache")) / os.environ.get("PYTEST_XDIST_WORKER", "alone")
 os.environ["TENSMITH_CACHE"] = str(CACHE)
+os.environ.setdefault("TENSMITH_SEPARATE_DELAYS", "50")  # microseconds; before a device is opened
 PACKAGE = re.compile(r"could not import 'tensmith|the Python package is not built")
 MISSING = re.compile(r"\b(?:is|are) not built\b")
 
@@ -48,9 +52,29 @@ def pytest_runtest_makereport(item, call):
     return fail_where_ours_is_missing((yield))
 
 
+def settings():
+    return {name: value for name, value in os.environ.items() if name.startswith("TENSMITH_")}
+
+
+def restored(before):
+    """Which of our variables have changed, in words; they are as before then."""
+    now = settings()
+    changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    for name in changed:
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
+    return f"it leaves {', '.join(changed)} changed for all that comes after it; take monkeypatch.setenv" if changed else ""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
-    return fail_where_ours_is_missing((yield))
+    before = settings()
+    report = fail_where_ours_is_missing((yield))
+    if changed := restored(before):
+        report.outcome, report.longrepr = "failed", f"{collector.nodeid}: {changed}"
+    return report
 
 
 def forget_the_machine():
@@ -61,8 +85,11 @@ def forget_the_machine():
 @pytest.fixture(autouse=True)
 def by_the_defaults():
     forget_the_machine()
+    before = settings()
     yield
     forget_the_machine()
+    if changed := restored(before):
+        pytest.fail(changed)
 
 
 @pytest.fixture(scope="session")

@@ -58,11 +58,13 @@ bool setAside(Storage &storage, int64_t bytes) {
   void *memory = charge.take(bytes) ? std::malloc(size_t(bytes) + kAlignment) : nullptr;
   if (!memory)
     return false;
-  size_t past = reinterpret_cast<size_t>(memory) % kAlignment;
+  void *aligned = memory;
+  size_t room = size_t(bytes) + kAlignment;
+  std::align(kAlignment, size_t(bytes), aligned, room);
   storage.charge = std::move(charge);
   storage.owner =
       std::shared_ptr<const void>(memory, [](const void *p) { std::free(const_cast<void *>(p)); });
-  storage.data = static_cast<std::byte *>(memory) + (past ? kAlignment - past : 0);
+  storage.data = static_cast<std::byte *>(aligned);
   return true;
 }
 

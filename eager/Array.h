@@ -18,7 +18,6 @@ namespace tensmith::eager {
 
 struct Leaf;
 class Tape;
-class Coexecution;
 
 /// Memory of one array and its views.
 struct Storage {
@@ -34,8 +33,9 @@ struct Storage {
   std::atomic<int> sharers{0};
   std::shared_ptr<Leaf> leaf;    // of what derivatives are asked for; else null
   std::shared_ptr<Tape> history; // the tape that has recorded how it was computed (Tape.h)
-  /// A step under way that has met it, and may not have computed it yet (Coexecution.h).
-  Coexecution *step = nullptr;
+  /// How many steps under way have met it, and may not have computed it yet (Coexecution.h). Of
+  /// what stands for a tensor of a recorded step: 1, always.
+  int steps = 0;
 
   bool isShared() const { return sharers.load(std::memory_order_relaxed) > 0; }
 };
@@ -69,6 +69,12 @@ public:
   VariableRef variable() const { return {storage_, &storage_->variable}; }
   std::byte *data() const { return storage_->data + offset_ * byteSize(type_); }
 
+  /// The same place of another storage, or of none: what is left to say of a tensor without it.
+  Array on(std::shared_ptr<Storage> storage) const {
+    Array result = *this;
+    result.storage_ = std::move(storage);
+    return result;
+  }
   /// The same storage seen otherwise; the caller answers for the bounds.
   Array view(Shape shape, Strides strides, int64_t offset) const;
   /// One of NumPy's broadcasts; nothing where the shapes don't fit, or where the result's has no

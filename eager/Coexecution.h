@@ -21,6 +21,10 @@
 // Where there is no block either, the step falls back: the deeds since the last cut are done
 // eagerly, into the tensors that Python holds already, and the step is recorded to its end.
 //
+// A step keeps of a tensor what programs depend on, and its memory only for deeds that are put off.
+// What a deed costs does not grow with the step, but while it is recorded with the tensors that are
+// held.
+//
 // Invariants: a tensor from outside is written only once Python has issued all deeds of the segment
 // (so a launched segment can be dropped at any time); and a followed deed is the recorded one in
 // all that its graph depends on: operator, attributes, and for each operand which of the step's
@@ -134,24 +138,35 @@ public:
   const std::vector<std::string> &departures() const { return departures_; }
 
 private:
-  /// A storage that the step has met.
+  /// A storage that the step has met. The step itself does not keep it: deeds do that are put off.
   struct Known {
     int number;
-    Array array; // as it was met
+    Array asMet; // without its storage
+    std::weak_ptr<Storage> storage;
+    int64_t bytes;
+    std::optional<Shape> leaf; // what derivatives are asked for
     /// By which of the deeds that are compared: the first, and each that is the first since Python
     /// could write the elements.
     std::vector<size_t> metAt;
-    bool isMade = false;                   // by a deed of the step
-    bool isComing = false;                 // a deed that is of no segment yet makes or writes it
-    bool isWritable = false;               // by Python, since it was met last
-    size_t madeBy = 0;                     // the segment, as far as is known
-    std::optional<size_t> diedBefore = {}; // the deed by which nobody but the step held it
+    bool isMade = false;     // by a deed of the step
+    bool isWritable = false; // by Python, since it was met last
+    size_t madeBy = 0;       // the segment, once it is known
+    /// The deeds of no segment yet that make or write it.
+    std::vector<size_t> putOffBy = {};
+    int handles = 0;                       // of deeds that are put off
+    std::optional<size_t> diedBefore = {}; // the deed by which nobody held it
+    bool isComing() const { return !putOffBy.empty(); }
     size_t lastMetBefore(size_t end) const;
+    /// On no storage where nobody holds it any more.
+    Array seen(const Geometry &as) const;
   };
 
   Result<std::vector<Array>> meet(Deed deed, const std::vector<reference::ResultType> &types);
   Status keep(Deed deed);
-  Status takeOperand(Array &array, Signature &signature);
+  Status takeOperand(Array &array, Deed &deed);
+  Status go();
+  void giveResults(Arrays results);
+  void forget(Deed &deed);
   Known *find(const Array &array);
   Known &meetStorage(const Array &array);
   Status meetRead(const Array &array, bool toWrite);
@@ -163,14 +178,17 @@ private:
   Known &numbered(int number);      // by a segment
   int nextNumber() const;
   std::vector<size_t> neededFor(const Known &known, bool isAll) const;
+  void takeIntoSegment(std::span<const size_t> deeds);
   bool isOnlyWay(const Segment &segment) const;
   Status advance();
   Status launch(const Segment &segment);
-  Status finishSegment();
+  Status finishSegment(std::span<const size_t> deeds);
   Status fallBack(const std::string &why);
   Status redo(const Deed &deed);
-  std::set<int> alive() const;
-  std::set<int> aliveWhenIdle() const;
+  bool isComingFrom(int number) const;
+  std::set<int> alive(std::span<const size_t> deeds) const;
+  std::set<int> aliveWhenIdle(std::span<const size_t> deeds) const;
+  std::vector<size_t> allPutOff() const;
   void close();
   bool noteWay();
   Status keepStep();
@@ -182,16 +200,11 @@ private:
   void takeStacksOfPath();
   Result<bool> followsBlocks(Deed &deed);
   Status finishBlock();
-  std::set<int> aliveOfBlock() const;
-  void releaseUnheld();
-  void countHandles();
-  bool isUnheld(const Known &known) const;
-  void noteDeaths();
-  Trace trace() const;
   // CoexecutionPaths.cpp
-  Status addPath();
-  std::vector<std::set<int>> wantedOf() const;
-  Status buildSegment(Segment &segment, int number) const;
+  void noteDeaths();
+  Trace trace();
+  Status addPath(const Trace &trace);
+  std::vector<std::set<int>> wantedOf(const Trace &trace) const;
 
   std::vector<std::shared_ptr<Path>> paths_;
   CoexecutionCounts counts_;
@@ -208,7 +221,13 @@ private:
       alive_; // at the end of each segment, what Python held of what was made
   std::unordered_map<const Storage *, int> numbers_;
   std::vector<Known> known_;
-  size_t compared_ = 0;                           // deeds that had a signature
+  std::vector<size_t> putOff_; // deeds of no segment yet, but for views and reads, and some of one
+  size_t takenOfPutOff_ = 0;   // these
+  std::unordered_map<const Storage *, std::pair<std::weak_ptr<Storage>, std::vector<Deed>>>
+      viewsOfUnmet_;
+  std::vector<int> living_; // of what was made while the step is recorded, by those that are looked
+  size_t lookedAt_ = 0;     // at for deaths: of so many
+  size_t compared_ = 0;     // deeds that had a signature
   std::vector<std::shared_ptr<Path>> candidates_; // that the step may be on
   size_t segment_ = 0;                            // which is under way
   bool isLaunched_ = false;
@@ -217,10 +236,6 @@ private:
   bool isToBePath_ = false;     // if it is none
   bool isPathTold_ = true;      // what a path is made of is known of all of the step
   BlockUnderWay block_;
-  std::unordered_map<const Storage *, long> handles_; // the step's own,
-  size_t counted_ = 0;                                // which are those of so many deeds
-  std::deque<int> held_; // made storages that others may hold, of so many
-  size_t lookedAt_ = 0;
 };
 
 } // namespace tensmith::eager

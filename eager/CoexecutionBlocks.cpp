@@ -19,16 +19,6 @@ constexpr int64_t kMostStrays = 4;
 /// As few ways as these are worth a path each.
 constexpr size_t kFewWays = 4;
 
-/// So many tensors that were still held are looked at again, besides as many as are new.
-constexpr size_t kLookedAtAgain = 16;
-
-/// What nobody but a step holds, nor the engine, keeps what a deed says of it, without its memory.
-void giveMemoryBack(Storage &storage) {
-  storage.data = nullptr;
-  storage.owner = nullptr;
-  storage.charge = Charge();
-}
-
 } // namespace
 
 void WayHistory::note(size_t way, bool isPath) {
@@ -119,90 +109,20 @@ Result<bool> Coexecution::followsBlocks(Deed &deed) {
 }
 
 Status Coexecution::finishBlock() {
-  if (Status status = finishSegment(); !status.ok() || !isFollowing_)
-    return status;
+  std::vector<size_t> deeds;
   for (size_t i = block_.begin; i < deeds_.size(); ++i)
+    if (deeds_[i].computes())
+      deeds.push_back(i);
+  if (Status status = finishSegment(deeds); !status.ok() || !isFollowing_)
+    return status;
+  for (size_t i : deeds) {
     deeds_[i].isDone = true;
+    forget(deeds_[i]);
+  }
   block_ = {};
   coming_.clear();
   isLaunched_ = false;
-  releaseUnheld();
   return {};
-}
-
-/// Of what was made: all deeds are done. The engine may hold some of it, which is looked at again
-/// later, few at a time.
-void Coexecution::releaseUnheld() {
-  countHandles();
-  size_t count = kLookedAtAgain + known_.size() - lookedAt_;
-  for (; lookedAt_ < known_.size(); ++lookedAt_)
-    if (known_[lookedAt_].isMade)
-      held_.push_back(int(lookedAt_));
-  for (count = std::min(count, held_.size()); count > 0; --count) {
-    int number = held_.front();
-    held_.pop_front();
-    const Known &known = known_[size_t(number)];
-    Storage &storage = *known.array.storage();
-    if (isUnheld(known) && Engine::ofProcess().isReady(storage.variable))
-      giveMemoryBack(storage);
-    else
-      held_.push_back(number);
-  }
-}
-
-/// As `alive`, of what was made in the block, by its numbers.
-std::set<int> Coexecution::aliveOfBlock() const {
-  std::unordered_map<const Storage *, long> ours;
-  for (const auto &[number, array] : coming_)
-    ++ours[array.storage().get()];
-  for (size_t i = block_.begin; i < deeds_.size(); ++i)
-    for (const auto *list : {&deeds_[i].operands, &deeds_[i].results})
-      for (const Array &array : *list)
-        ++ours[array.storage().get()];
-  std::set<int> result;
-  for (size_t i = block_.begin; i < deeds_.size(); ++i) {
-    const Deed &deed = deeds_[i];
-    if (!deed.computes() || deed.kind == Deed::Kind::Write)
-      continue;
-    for (const Array &array : deed.results)
-      if (array.storage().use_count() > ours[array.storage().get()] + 1)
-        result.insert(block_.numbers.at(numbers_.at(array.storage().get())));
-  }
-  return result;
-}
-
-// ---- recording
-
-void Coexecution::countHandles() {
-  for (; counted_ < deeds_.size(); ++counted_)
-    for (const auto *list : {&deeds_[counted_].operands, &deeds_[counted_].results})
-      for (const Array &array : *list)
-        ++handles_[array.storage().get()];
-}
-
-/// By others than the step. Its handles have been counted.
-bool Coexecution::isUnheld(const Known &known) const {
-  auto found = handles_.find(known.array.storage().get());
-  return known.array.storage().use_count() <= (found == handles_.end() ? 0 : found->second) + 1;
-}
-
-/// What was made and is held by the step alone is no output of a block that ends here or later.
-void Coexecution::noteDeaths() {
-  countHandles();
-  waitForEngine();
-  for (Known &known : known_)
-    if (known.isMade && !known.diedBefore && isUnheld(known)) {
-      known.diedBefore = deeds_.size();
-      giveMemoryBack(*known.array.storage());
-    }
-}
-
-Trace Coexecution::trace() const {
-  Trace trace{deeds_, {}};
-  for (const Known &known : known_)
-    if (known.diedBefore)
-      trace.diedBefore[known.array.storage().get()] = *known.diedBefore;
-  return trace;
 }
 
 } // namespace tensmith::eager

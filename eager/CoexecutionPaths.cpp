@@ -5,6 +5,8 @@
 // there, nobody needs to know which of them a step is on.
 #include "eager/Coexecution.h"
 
+#include "eager/Dispatch.h"
+
 #include <algorithm>
 
 namespace tensmith::eager {
@@ -34,44 +36,74 @@ bool isShared(const Segment &segment, const Path &path, const Segment &of, const
 
 } // namespace
 
-/// The program of a segment's deeds, with what is wanted and what they write outside as its
-/// outputs.
-Status Coexecution::buildSegment(Segment &segment, int number) const {
-  SegmentSource source{
-      {},
-      numbers_,
-      [&](int storage) -> const Array & { return known_[size_t(storage)].array; },
-      [&](int storage) {
-        const Known &known = known_[size_t(storage)];
-        return known.isMade && known.madeBy == size_t(number);
-      },
-      [&](int storage) { return known_[size_t(storage)].lastMetBefore(segment.end); }};
-  for (const Deed &deed : deeds_)
-    if (deed.segment == number || deed.kind == Deed::Kind::View)
-      source.deeds.push_back(&deed);
-  return build(segment, source);
+// ---- from a step to what is kept of it
+
+/// What was made and nobody holds any more is no output of a block that ends here or later.
+void Coexecution::noteDeaths() {
+  waitForEngine();
+  for (; lookedAt_ < known_.size(); ++lookedAt_)
+    if (known_[lookedAt_].isMade)
+      living_.push_back(int(lookedAt_));
+  std::erase_if(living_, [&](int number) {
+    Known &known = known_[size_t(number)];
+    bool isDead = known.storage.expired();
+    if (isDead)
+      known.diedBefore = deeds_.size();
+    return isDead;
+  });
+}
+
+/// The step, all of whose deeds are done, on storages without memory.
+Trace Coexecution::trace() {
+  std::vector<std::shared_ptr<Storage>> outlines(known_.size());
+  auto of = [&](int number) {
+    std::shared_ptr<Storage> &outline = outlines[size_t(number)];
+    if (!outline) {
+      const Known &known = known_[size_t(number)];
+      outline = std::make_shared<Storage>();
+      outline->bytes = known.bytes;
+      outline->steps = 1;
+      if (known.leaf)
+        outline->leaf = std::make_shared<Leaf>(Leaf{*known.leaf, {}});
+    }
+    return outline;
+  };
+  for (Deed &deed : deeds_) {
+    size_t i = 0;
+    for (auto *list : {&deed.operands, &deed.results})
+      for (Array &array : *list)
+        if (int number = deed.numbers[i++]; number >= 0)
+          array = array.on(of(number));
+  }
+  Trace trace(std::move(deeds_));
+  for (Known &known : known_) {
+    known.asMet = known.asMet.on(of(known.number));
+    if (known.diedBefore)
+      trace.diedBefore[known.asMet.storage().get()] = *known.diedBefore;
+  }
+  return trace;
 }
 
 /// For each segment what it makes that is held by Python at its end, read, or used later.
-std::vector<std::set<int>> Coexecution::wantedOf() const {
+std::vector<std::set<int>> Coexecution::wantedOf(const Trace &trace) const {
   std::vector<std::set<int>> wanted = alive_;
   wanted.resize(segment_ + 1);
-  for (const Deed &deed : deeds_) {
-    bool isRead = deed.kind == Deed::Kind::Read;
-    for (const auto *list : {&deed.operands, &deed.results})
-      for (const Array &array : *list) {
-        auto found = numbers_.find(array.storage().get());
-        if (found == numbers_.end() || deed.kind == Deed::Kind::View)
-          continue;
-        const Known &known = known_[size_t(found->second)];
-        if (known.isMade && (isRead || known.madeBy != size_t(deed.segment)))
-          wanted[known.madeBy].insert(known.number);
-      }
+  for (const Deed &deed : trace.deeds) {
+    if (deed.kind == Deed::Kind::View)
+      continue;
+    for (int number : deed.numbers) {
+      if (number < 0)
+        continue;
+      const Known &known = known_[size_t(number)];
+      bool isRead = deed.kind == Deed::Kind::Read;
+      if (known.isMade && (isRead || known.madeBy != size_t(deed.segment)))
+        wanted[known.madeBy].insert(known.number);
+    }
   }
   return wanted;
 }
 
-Status Coexecution::addPath() {
+Status Coexecution::addPath(const Trace &trace) {
   auto path = std::make_shared<Path>();
   size_t begin = 0;
   auto close = [&] {
@@ -80,7 +112,7 @@ Status Coexecution::addPath() {
     segment->end = path->signatures.size();
     path->segments.push_back(std::move(segment));
   };
-  for (const Deed &deed : deeds_) {
+  for (const Deed &deed : trace.deeds) {
     if (deed.kind == Deed::Kind::Read) {
       close();
       begin = path->signatures.size() + 1;
@@ -92,8 +124,15 @@ Status Coexecution::addPath() {
     path->stacks.push_back(deed.stack);
   }
   close();
-  path->way = wayOf(deeds_);
-  std::vector<std::set<int>> wanted = wantedOf();
+  path->way = wayOf(trace.deeds);
+  std::vector<std::set<int>> wanted = wantedOf(trace);
+  std::vector<std::vector<const Deed *>> deeds(path->segments.size());
+  for (const Deed &deed : trace.deeds)
+    if (deed.computes())
+      deeds[size_t(deed.segment)].push_back(&deed);
+  std::unordered_map<const Storage *, int> numbers;
+  for (const Known &known : known_)
+    numbers[known.asMet.storage().get()] = known.number;
   for (size_t i = 0; i < path->segments.size(); ++i) {
     std::shared_ptr<Segment> &segment = path->segments[i];
     for (const std::shared_ptr<Path> &other : paths_)
@@ -105,7 +144,17 @@ Status Coexecution::addPath() {
     segment->wanted.insert(wanted[i].begin(), wanted[i].end());
     if (segment->wanted.size() == before && !segment->text.empty())
       continue;
-    if (Status status = buildSegment(*segment, int(i)); !status.ok())
+    SegmentSource source{
+        std::move(deeds[i]),
+        trace.views,
+        numbers,
+        [&](int number) -> const Array & { return known_[size_t(number)].asMet; },
+        [&](int number) {
+          const Known &known = known_[size_t(number)];
+          return known.isMade && known.madeBy == i;
+        },
+        [&](int number) { return known_[size_t(number)].lastMetBefore(segment->end); }};
+    if (Status status = build(*segment, source); !status.ok())
       return status;
   }
   auto known = std::find_if(paths_.begin(), paths_.end(), [&](const auto &other) {

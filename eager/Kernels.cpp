@@ -173,6 +173,11 @@ struct Kernels::Kernel {
   CompiledHandle compiled = nullptr;
 };
 
+Kernels::Kernels() {
+  const char *setting = std::getenv("TENSMITH_EAGER_KERNELS");
+  off_ = setting && std::string_view(setting) == "off";
+}
+
 Kernels &Kernels::ofProcess() {
   static Kernels &kernels = *new Kernels(); // threads may outlive static objects
   return kernels;
@@ -225,10 +230,6 @@ std::shared_ptr<Kernels::Kernel> Kernels::find(const Operator &op, const Attribu
   std::vector<Input> inputs = flat ? flatInputs(operands) : openInputs(op, operands);
   std::string key = keyOf(op, attributes, inputs);
   std::unique_lock lock(mutex_);
-  if (!std::exchange(checked_, true)) {
-    const char *setting = std::getenv("TENSMITH_EAGER_KERNELS");
-    off_ = setting && std::string_view(setting) == "off";
-  }
   if (off_)
     return nullptr;
   auto [place, isNew] = kernels_.try_emplace(key);

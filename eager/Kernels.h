@@ -19,6 +19,8 @@ namespace tensmith::eager {
 
 class Kernels {
 public:
+  /// Reads the environment when it is first called, which the Python package does at its import: so
+  /// kernels do not hang on what a program has set before its first operation.
   static Kernels &ofProcess();
 
   /// Runs the operator's kernel on dense operands, into `set` where that is not empty and else into
@@ -41,6 +43,7 @@ public:
   Statistics statistics();
 
 private:
+  Kernels();
   struct Kernel;
   std::shared_ptr<Kernel> find(const Operator &op, const Attributes &attributes,
                                std::span<const Array> operands);
@@ -50,7 +53,7 @@ private:
   std::condition_variable made_;
   std::unordered_map<std::string, std::shared_ptr<Kernel>> kernels_;
   int making_ = 0;
-  bool checked_ = false, off_ = false;
+  bool off_ = false;
   Statistics statistics_;
 };
 

@@ -133,7 +133,7 @@ Tape::Number Tape::integers(std::span<const int64_t> numbers, Shape shape) {
 /// structure; others are inputs, so that a rate that changes compiles nothing.
 std::optional<std::string> Tape::constantText(const Array &array) {
   const Storage &storage = *array.storage();
-  if (array.rank() != 0 || storage.leaf || storage.step ||
+  if (array.rank() != 0 || storage.leaf || storage.steps > 0 ||
       storage.bytes != byteSize(array.type()) || isComplex(array.type()) ||
       !Engine::ofProcess().isReady(array.storage()->variable))
     return std::nullopt;
@@ -174,9 +174,10 @@ Tape::Number Tape::unrenewed(Number value) const {
 }
 
 bool Tape::isComputed(Number value) const {
-  return std::any_of(steps_.begin(), steps_.end(), [&](const Step &step) {
-    return value >= step.first && value < step.first + Number(step.resultCount);
-  });
+  auto after = std::upper_bound(steps_.begin(), steps_.end(), value,
+                                [](Number value, const Step &step) { return value < step.first; });
+  return after != steps_.begin() &&
+         value < std::prev(after)->first + Number(std::prev(after)->resultCount);
 }
 
 std::optional<std::pair<Geometry, Tape::Number>> Tape::baseOf(const Array &array) const {

@@ -30,67 +30,10 @@ Status tell(Tape &tape, const Deed &deed) {
   case Deed::Kind::Write:
     return tape.write(deed.results[0], deed.operands[0]);
   case Deed::Kind::View:
-    tape.view(deed.operands[0], deed.results[0], deed.view);
-    return {};
   case Deed::Kind::Read:
     return {};
   }
   return {};
-}
-
-/// Tensors like those of a step, that take no memory: what of a tensor a program depends on.
-class Outlines {
-public:
-  explicit Outlines(Coexecution *owner) : owner_(owner) {}
-
-  /// Other steps may have met it, too. What the step has met has a step for as long as it runs.
-  static bool isOfStep(const Array &array) { return array.storage()->step; }
-
-  /// `array` itself where it is a constant, which no step has met.
-  Result<Array> of(const Array &array) {
-    const Storage &storage = *array.storage();
-    if (!isOfStep(array))
-      return array;
-    auto found = made_.find(&storage);
-    if (found == made_.end()) {
-      Result<Array> made = Array::later(array.type(), {storage.bytes / byteSize(array.type())});
-      if (!made.ok())
-        return made;
-      made->storage()->step = owner_;
-      if (storage.leaf)
-        made->storage()->leaf = std::make_shared<Leaf>(Leaf{storage.leaf->shape, {}});
-      found = made_.emplace(&storage, std::move(*made)).first;
-    }
-    return found->second.view(array.shape(), array.strides(), array.offset());
-  }
-  const std::unordered_map<const Storage *, Array> &made() const { return made_; }
-
-private:
-  Coexecution *owner_;
-  std::unordered_map<const Storage *, Array> made_;
-};
-
-Result<Trace> outlined(Trace trace, Coexecution *owner) {
-  Outlines outlines(owner);
-  for (Deed &deed : trace.deeds) {
-    if (deed.kind == Deed::Kind::View && !outlines.isOfStep(deed.operands[0])) {
-      deed.operands.clear(); // of what no deed has used
-      deed.results.clear();
-    }
-    for (auto *list : {&deed.operands, &deed.results})
-      for (Array &array : *list) {
-        Result<Array> outline = outlines.of(array);
-        if (!outline.ok())
-          return outline.status();
-        array = std::move(*outline);
-      }
-  }
-  std::unordered_map<const Storage *, size_t> died;
-  for (const auto &[storage, array] : outlines.made())
-    if (auto found = trace.diedBefore.find(storage); found != trace.diedBefore.end())
-      died[array.storage().get()] = found->second;
-  trace.diedBefore = std::move(died);
-  return trace;
 }
 
 bool areSame(const Trace &a, const Trace &b) {
@@ -120,10 +63,31 @@ struct Numbering {
 
 } // namespace
 
+Views::Views(std::span<const Deed> deeds) {
+  for (const Deed &deed : deeds)
+    if (deed.kind == Deed::Kind::View)
+      first_.try_emplace({deed.results[0].storage().get(), Geometry(deed.results[0])}, &deed);
+}
+
+/// What a view is of was seen before it was, which ends the way up.
+void Views::tell(Tape &tape, const Array &array) const {
+  std::vector<const Deed *> chain;
+  const Storage *storage = array.storage().get();
+  for (auto found = first_.find({storage, Geometry(array)});
+       found != first_.end() && (chain.empty() || found->second < chain.back());
+       found = first_.find({storage, Geometry(chain.back()->operands[0])}))
+    chain.push_back(found->second);
+  for (; !chain.empty(); chain.pop_back())
+    tape.view(chain.back()->operands[0], chain.back()->results[0], chain.back()->view);
+}
+
 Status build(Segment &segment, const SegmentSource &of) {
   auto tape = std::make_shared<Tape>(/*isStrict=*/false, /*isWhole=*/true);
   std::set<int> written;
   for (const Deed *deed : of.deeds) {
+    for (const auto *list : {&deed->operands, &deed->results})
+      for (const Array &array : *list)
+        of.views.tell(*tape, array);
     if (Status status = tell(*tape, *deed); !status.ok())
       return status;
     if (deed->kind == Deed::Kind::Write)
@@ -131,9 +95,9 @@ Status build(Segment &segment, const SegmentSource &of) {
   }
   segment.outputs.clear();
   std::vector<Tape::Number> numbers;
+  std::set<Tape::Number> given;
   auto give = [&](int storage, const Geometry &geometry, Tape::Number value, bool isMade) {
-    bool isGiven = std::find(numbers.begin(), numbers.end(), value) != numbers.end();
-    if (isGiven || !tape->isComputed(value))
+    if (!given.insert(value).second || !tape->isComputed(value))
       value = tape->add("identity", {}, {value}, {{geometry.type, geometry.shape}});
     numbers.push_back(value);
     segment.outputs.push_back({storage, geometry, isMade});
@@ -195,51 +159,51 @@ std::vector<BlockRef> TraceGraph::from(int node) const {
   return found;
 }
 
-Status TraceGraph::add(Trace trace, Coexecution *owner) {
-  Result<Trace> kept = outlined(std::move(trace), owner);
-  if (!kept.ok())
-    return kept.status();
+Status TraceGraph::add(Trace trace) {
   if (std::none_of(traces_.begin(), traces_.end(),
-                   [&](const Trace &each) { return areSame(each, *kept); }))
-    traces_.push_back(std::move(*kept));
+                   [&](const Trace &each) { return areSame(each, trace); }))
+    traces_.push_back(std::move(trace));
   if (traces_.size() > kMostTraces)
     traces_.erase(traces_.begin());
   if (traces_.size() < 2) // its path is all that is needed
     return {};
   link();
-  earlier_ = std::exchange(blocks_, {});
-  byFirst_.clear();
+  blocks_.clear();
+  ByFirst earlier = std::exchange(byFirst_, {});
   for (const Piece &piece : cut())
-    if (Status status = include(piece); !status.ok())
+    if (Status status = include(piece, earlier); !status.ok())
       return status;
-  earlier_.clear();
   return {};
 }
 
-/// The nodes of all steps, and which follow which.
+/// The nodes of all steps, and which follow which. Those that no kept step has go.
 void TraceGraph::link() {
-  before_.assign(nodes_.size(), {});
-  after_.assign(nodes_.size(), {});
+  std::map<Key, int> known = std::exchange(nodes_, {});
+  neighbours_.clear();
   cutAfter_.clear();
+  auto nodeOf = [&](const Deed &deed) {
+    Key key(deed.signature.what, deed.stack);
+    if (auto found = nodes_.find(key); found != nodes_.end())
+      return found->second;
+    auto before = known.find(key);
+    int node = before == known.end() ? nextNode_++ : before->second;
+    nodes_.emplace(std::move(key), node);
+    return node;
+  };
   for (const Trace &trace : traces_) {
     int last = kOutside;
     auto join = [&](int next) {
       if (last != kOutside)
-        after_[size_t(last)].insert(next);
+        neighbours_[last].after.insert(next);
       if (next != kOutside)
-        before_[size_t(next)].insert(last);
+        neighbours_[next].before.insert(last);
       last = next;
     };
     for (const Deed &deed : trace.deeds) {
       if (deed.kind == Deed::Kind::Read && last != kOutside)
         cutAfter_.insert(last);
-      if (!deed.computes())
-        continue;
-      int node =
-          nodes_.emplace(Key(deed.signature.what, deed.stack), int(nodes_.size())).first->second;
-      before_.resize(nodes_.size());
-      after_.resize(nodes_.size());
-      join(node);
+      if (deed.computes())
+        join(nodeOf(deed));
     }
     if (last != kOutside)
       cutAfter_.insert(last);
@@ -248,7 +212,7 @@ void TraceGraph::link() {
 }
 
 bool TraceGraph::isCut(int before, int after) const {
-  return after_[size_t(before)].size() > 1 || before_[size_t(after)].size() > 1 ||
+  return neighbours_.at(before).after.size() > 1 || neighbours_.at(after).before.size() > 1 ||
          cutAfter_.contains(before);
 }
 
@@ -277,7 +241,7 @@ std::vector<TraceGraph::Piece> TraceGraph::cut() const {
 }
 
 /// The block of a piece, which there may be already.
-Status TraceGraph::include(const Piece &piece) {
+Status TraceGraph::include(const Piece &piece, const ByFirst &earlier) {
   const std::vector<Deed> &deeds = piece.trace->deeds;
   Numbering numbering;
   Block block;
@@ -286,7 +250,7 @@ Status TraceGraph::include(const Piece &piece) {
     std::vector<int> &which = block.which.emplace_back();
     bool isWrite = deed.kind == Deed::Kind::Write;
     for (const Array &operand : deed.operands)
-      if (operand.storage()->step)
+      if (operand.storage()->steps > 0)
         which.push_back(numbering.meet(operand, at, false));
     for (const Array &result : deed.results) {
       int number = numbering.meet(result, at, !isWrite);
@@ -301,22 +265,20 @@ Status TraceGraph::include(const Piece &piece) {
     if (numbering.isMade[i] && (died == piece.trace->diedBefore.end() || died->second > piece.end))
       wanted.insert(int(i));
   }
-  auto isSame = [&](const BlockRef &each) {
-    return each->nodes == block.nodes && each->which == block.which;
+  auto among = [&](const ByFirst &blocks) -> BlockRef {
+    auto [first, last] = blocks.equal_range(block.nodes[0]);
+    auto found = std::find_if(first, last, [&](const auto &each) {
+      return each.second->nodes == block.nodes && each.second->which == block.which;
+    });
+    return found == last ? nullptr : found->second;
   };
-  auto known = std::find_if(blocks_.begin(), blocks_.end(), isSame);
-  bool isNew = known == blocks_.end();
-  BlockRef kept;
-  if (!isNew)
-    kept = *known;
-  else if (auto found = std::find_if(earlier_.begin(), earlier_.end(), isSame);
-           found != earlier_.end())
-    kept = *found;
-  else {
-    kept = std::make_shared<Block>(std::move(block));
-    kept->segment = std::make_shared<Segment>();
-  }
-  if (isNew) {
+  BlockRef kept = among(byFirst_);
+  if (!kept) {
+    kept = among(earlier);
+    if (!kept) {
+      kept = std::make_shared<Block>(std::move(block));
+      kept->segment = std::make_shared<Segment>();
+    }
     blocks_.push_back(kept);
     byFirst_.emplace(kept->nodes[0], kept);
   }
@@ -327,21 +289,13 @@ Status TraceGraph::include(const Piece &piece) {
     return {};
   SegmentSource source{
       {},
+      piece.trace->views,
       numbering.numbers,
       [&](int number) -> const Array & { return numbering.arrays[size_t(number)]; },
       [&](int number) -> bool { return numbering.isMade[size_t(number)]; },
       [&](int number) { return numbering.metAt[size_t(number)]; }};
-  auto isView = [&](const Deed &deed) {
-    return deed.kind == Deed::Kind::View && !deed.operands.empty() &&
-           numbering.numbers.contains(deed.operands[0].storage().get());
-  };
-  size_t next = 0;
-  for (size_t i = 0; i < piece.end; ++i) {
-    bool isNext = next < piece.deeds.size() && piece.deeds[next] == i;
-    next += isNext;
-    if (isNext || isView(deeds[i]))
-      source.deeds.push_back(&deeds[i]);
-  }
+  for (size_t i : piece.deeds)
+    source.deeds.push_back(&deeds[i]);
   return build(segment, source);
 }
 

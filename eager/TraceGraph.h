@@ -41,14 +41,30 @@ struct Deed {
   const Operator *op = nullptr; // Operation
   Attributes attributes = {};
   std::shared_ptr<const Compiled> program = {};
+  /// Without their storage once the deed is done: only what nobody has computed yet keeps memory.
   std::vector<Array> operands = {}, results = {};
-  ViewStep view = {}; // View: results[0] is one of operands[0]
+  std::vector<int> numbers = {}; // of the step's storages, of both; -1: of a constant, which stays
+  ViewStep view = {};            // View: results[0] is one of operands[0]
   Signature signature = {};
   int segment = -1;       // -1: of none yet
   bool isDone = false;    // though it is of none
   size_t stack = 0;       // the call stack, hashed
   std::string place = {}; // for people
   bool computes() const { return kind != Kind::View && kind != Kind::Read; }
+  bool makes() const { return computes() && kind != Kind::Write; }
+  int numberOfResult(size_t i) const { return numbers[operands.size() + i]; }
+};
+
+/// How the tensors of a step are views of others, by what they are seen as.
+class Views {
+public:
+  Views() = default;
+  explicit Views(std::span<const Deed> deeds);
+  /// Tells a tape how the array is a view, and what it is a view of.
+  void tell(Tape &tape, const Array &array) const;
+
+private:
+  std::map<std::pair<const Storage *, Geometry>, const Deed *> first_;
 };
 
 /// Deeds as one program: what a read depends on, or all that are left, or a block.
@@ -72,7 +88,8 @@ struct Segment {
 
 /// What a segment is made of.
 struct SegmentSource {
-  std::vector<const Deed *> deeds; // in order, views among them
+  std::vector<const Deed *> deeds; // that compute, in order
+  const Views &views;
   const std::unordered_map<const Storage *, int> &numbers;
   std::function<const Array &(int)> array; // a storage as it was met
   std::function<bool(int)> isMade;         // by one of the deeds
@@ -85,11 +102,16 @@ Status build(Segment &segment, const SegmentSource &of);
 /// What says whether two steps have done the same: reads aside, which depend on how it was done.
 size_t wayOf(std::span<const Deed> deeds);
 
-/// A recorded step, whose tensors may have no memory any more.
+/// A recorded step. Its tensors are on storages of its own that have no memory, and say what of a
+/// tensor a program depends on.
 struct Trace {
+  explicit Trace(std::vector<Deed> given) : deeds(std::move(given)), views(deeds) {}
+  Trace(Trace &&) = default; // `views` points into `deeds`, which stay where they are
+  Trace &operator=(Trace &&) = default;
   std::vector<Deed> deeds;
+  Views views;
   /// The deed before which nobody held what was made any more; nothing where somebody still does.
-  std::unordered_map<const Storage *, size_t> diedBefore;
+  std::unordered_map<const Storage *, size_t> diedBefore = {};
 };
 
 /// Deeds that are left and entered nowhere in between.
@@ -107,19 +129,24 @@ using BlockRef = std::shared_ptr<Block>;
 
 class TraceGraph {
 public:
-  /// Keeps the step without its memory, and cuts all steps anew. `owner` marks its tensors as those
-  /// of a step (Array.h).
-  Status add(Trace trace, Coexecution *owner);
+  /// Keeps the step, and cuts all steps anew.
+  Status add(Trace trace);
   /// -1: of none.
   int node(const Deed &deed) const;
   /// The blocks that begin at a node and are ready to run.
   std::vector<BlockRef> from(int node) const;
   const std::vector<BlockRef> &blocks() const { return blocks_; }
+  /// Of the steps that are kept.
+  size_t nodeCount() const { return nodes_.size(); }
   /// Steps have read, or ended, after this node.
   bool isReadAfter(int node) const { return cutAfter_.contains(node); }
 
 private:
   using Key = std::pair<std::string, size_t>;
+  using ByFirst = std::multimap<int, BlockRef>;
+  struct Neighbours { // kOutside: the step's begin or end
+    std::set<int> before, after;
+  };
   struct Piece {
     const Trace *trace;
     std::vector<size_t> deeds; // by their number in the trace
@@ -128,14 +155,15 @@ private:
   std::vector<Piece> cut() const;
   bool isCut(int before, int after) const;
   void link();
-  Status include(const Piece &piece);
+  Status include(const Piece &piece, const ByFirst &earlier);
 
   std::map<Key, int> nodes_;
+  int nextNode_ = 0; // a number is never given twice, as blocks are known by them
   std::vector<Trace> traces_;
-  std::vector<std::set<int>> before_, after_; // neighbours of each node; -1: begin or end
+  std::map<int, Neighbours> neighbours_; // of each node
   std::set<int> cutAfter_;
-  std::vector<BlockRef> blocks_, earlier_;
-  std::multimap<int, BlockRef> byFirst_;
+  std::vector<BlockRef> blocks_;
+  ByFirst byFirst_;
 };
 
 } // namespace tensmith::eager

@@ -217,6 +217,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
 }
 
 void bindEngine(nb::module_ &m) {
+  eager::Kernels::ofProcess(); // reads the environment
   m.def("wait_for_all", [] {
     nb::gil_scoped_release unlocked;
     eager::Engine::ofProcess().waitForAll();

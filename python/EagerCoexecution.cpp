@@ -78,6 +78,7 @@ void bindCoexecution(nb::module_ &m) {
            })
       .def("ignore_paths", &Coexecution::ignorePaths)
       .def_prop_ro("blocks", [](const Coexecution &c) { return c.graph().blocks().size(); })
+      .def_prop_ro("nodes", [](const Coexecution &c) { return c.graph().nodeCount(); })
       .def("departures", &Coexecution::departures);
   m.def("coexecuting", [] { return Coexecution::current() != nullptr; });
 }

@@ -108,17 +108,23 @@ bool distinct(nb::tuple objects) {
   return areDistinct(std::move(pointers));
 }
 
+const void *memoryOf(nb::handle tensor) {
+  const Array *array = arrayOf(tensor.ptr());
+  if (!array)
+    throw nb::type_error("a tensor is needed");
+  return array->storage().get();
+}
+
 /// Whether tensors that are written share no memory with each other, nor with those that are read.
 bool apart(nb::tuple written, nb::tuple read) {
   std::vector<const void *> own;
   for (nb::handle each : written)
-    own.push_back(nb::cast<Tensor &>(each).array.storage().get());
+    own.push_back(memoryOf(each));
   std::sort(own.begin(), own.end());
   if (std::adjacent_find(own.begin(), own.end()) != own.end())
     return false;
   return std::none_of(read.begin(), read.end(), [&](nb::handle each) {
-    const void *memory = nb::cast<Tensor &>(each).array.storage().get();
-    return std::binary_search(own.begin(), own.end(), memory);
+    return std::binary_search(own.begin(), own.end(), memoryOf(each));
   });
 }
 

@@ -7,7 +7,7 @@ The programs are those of tests/eager/coexecuted.py and terra.py, larger, two of
 a step by the clock, and in CPU time of the process, the least and the median over the rounds, and the median of the ratios within rounds.
 Clocks say something only where the machine has nothing else to do (`load_average`); CPU times say what co-execution itself costs and saves.
 `overlap`: a step whose graph and whose own work in Python take about `--work` milliseconds each; `lazy` is the same with an engine that does each task where it is
-pushed, so that nothing overlaps.
+pushed, so that nothing overlaps. `turns`: what a turn of a loop that reads costs, in steps of so many turns; recording it includes the compilation of its graphs.
 """
 
 import argparse
@@ -75,6 +75,34 @@ def of_many_ways(scale):
         return step, step
 
     return make
+
+
+def turn_times(turns, seconds_of=time.process_time):
+    """CPU microseconds of each turn of a loop that reads in every one, in a step of so many: as it is recorded, by its path and by blocks."""
+
+    def step(x, turns):
+        for _ in range(turns):
+            x = tnp.tanh(x * 0.9 + 0.3)
+            if float(x[0]) > 2.0:
+                break
+        return x
+
+    def taken(f, turns):
+        _eager.wait_for_all()
+        start = seconds_of()
+        f(tnp.zeros(8), turns).wait()
+        return round((seconds_of() - start) / turns * 1e6, 1)
+
+    way, blocks = ts.coexecute(step, warm_up=0), ts.coexecute(step, warm_up=0)
+    blocks._steps.ignore_paths()
+    for each in (1, 2, 3, 2):
+        blocks(tnp.zeros(8), each)
+    way(tnp.zeros(8), 2)
+    # The first step of a length follows the path of another one to its end, and compiles its own.
+    begin = seconds_of()
+    way(tnp.zeros(8), turns).wait()
+    recorded = round((seconds_of() - begin) / turns * 1e6, 1)
+    return {"turns": turns, "recorded": recorded, "path": min(taken(way, turns) for _ in range(3)), "blocks": min(taken(blocks, turns) for _ in range(3))}
 
 
 def worked(milliseconds):
@@ -158,12 +186,16 @@ def main():
     parser.add_argument("--count", type=int, default=16, help="steps of a turn")
     parser.add_argument("--scale", type=int, default=16)
     parser.add_argument("--work", type=float, default=5.0)
-    parser.add_argument("--only", default=",".join([*TERRA, "many ways", "mlp", "lstm_cells", "overlap"]))
+    parser.add_argument("--only", default=",".join([*TERRA, "many ways", "mlp", "lstm_cells", "overlap", "turns"]))
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/coexecution.json")
     arguments = parser.parse_args()
     results = {"load_average": round(os.getloadavg()[0], 1), "threads": os.environ.get("TENSMITH_ENGINE_THREADS", "all")}
     for name in arguments.only.split(","):
         ways = ("eager", "coexecuted")
+        if name == "turns":
+            results[name] = [turn_times(turns) for turns in (50, 200, 800)]
+            print(name, json.dumps(results[name]), flush=True)
+            continue
         if name == "overlap":
             make, ways = overlapping(arguments.work), ("eager", "coexecuted", "lazy")
         elif name == "many ways":

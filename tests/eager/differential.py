@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random Python programs (random_functions.py) as they are, converted and co-executed: results, exceptions and the whole state, call by call.
 
-    tests/eager/differential.py [--first 0] [--count 1000] [--modes function,paths,blocks]
+    tests/eager/differential.py [--first 0] [--count 1000] [--modes function,paths,blocks] [--out bench/results/differential.json]
 
 `paths` are co-executed steps as users have them, `blocks` those that always go by blocks once there are any. A program that differs is printed
 with its seed, which runs it again: `--first SEED --count 1`. The tests run a few of them (test_eager_coexecution.py, test_eager_functions.py).
@@ -48,6 +48,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--out", type=pathlib.Path, help="a file for what is told at the end")
     arguments = parser.parse_args()
     os.environ["TENSMITH_EAGER_KERNELS"] = "off"  # graphs are evaluated, not compiled
     failed, totals = [], {}
@@ -59,7 +60,10 @@ def main():
             except AssertionError as error:
                 failed.append((mode, seed))
                 print(mode, error, flush=True)
-    print(json.dumps({"programs": arguments.count, "differ": failed, "calls": totals}, indent=1))
+    told = json.dumps({"first": arguments.first, "programs": arguments.count, "differ": failed, "calls": totals}, indent=1)
+    print(told)
+    if arguments.out:
+        arguments.out.write_text(told + "\n")
     sys.exit(bool(failed))
 
 

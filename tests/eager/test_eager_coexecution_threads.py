@@ -3,6 +3,7 @@
 Who goes on is drawn: every function has a thread of its own, and they take turns at known places, so that the course is the same each time.
 """
 
+import itertools
 import random
 import threading
 
@@ -15,8 +16,16 @@ import tensmith as ts  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def evaluated(monkeypatch):
-    (tnp.ones(1 << 14) + 1.0).wait()  # operators' own kernels have read the variable then, and stay for other tests
     monkeypatch.setenv("TENSMITH_EAGER_KERNELS", "off")
+    STEPS_BY_BLOCKS.clear()
+
+
+def went_by_blocks():
+    """Whether steps did that were to."""
+    return not STEPS_BY_BLOCKS or sum(step.statistics()["by_blocks"] for step in STEPS_BY_BLOCKS) > 0
+
+
+STEPS_BY_BLOCKS = []
 
 
 class Turns:
@@ -71,9 +80,19 @@ def by_paths(function):
 
 
 def by_blocks(function):
-    step = ts.coexecute(function, warm_up=0)
-    step._steps.ignore_paths()
-    return step
+    """Its second call does something besides: there are no blocks where all steps go one way."""
+    calls = itertools.count()
+
+    def step(*arguments):
+        result = function(*arguments)
+        if next(calls) == 1:
+            tnp.ones(3) * 0.3
+        return result
+
+    converted = ts.coexecute(step, warm_up=0)
+    converted._steps.ignore_paths()
+    STEPS_BY_BLOCKS.append(converted)
+    return converted
 
 
 def as_it_is(function):
@@ -117,6 +136,7 @@ def test_a_step_within_another_shares_its_tensors(convert, is_inference_first):
     expected = training_and_inference(as_it_is, is_inference_first)
     assert expected[0][0] == [2.0, 2.0] and expected[0][5] == [64.0, 64.0]
     assert training_and_inference(convert, is_inference_first) == expected
+    assert went_by_blocks()
 
 
 def reader_and_writer(convert, who_reads):
@@ -148,6 +168,7 @@ def reader_and_writer(convert, who_reads):
 def test_a_step_ends_that_met_a_tensor_first(convert, who_reads):
     """The other still has what it has put off."""
     assert reader_and_writer(convert, who_reads) == reader_and_writer(as_it_is, who_reads)
+    assert went_by_blocks()
 
 
 def nested(convert):
@@ -167,6 +188,7 @@ def nested(convert):
 @pytest.mark.parametrize("convert", CONVERSIONS)
 def test_a_step_within_another_of_the_same_thread(convert):
     assert nested(convert) == nested(as_it_is)
+    assert went_by_blocks()
 
 
 def test_a_tensor_that_is_only_read_disturbs_nobody():
@@ -253,6 +275,7 @@ def test_random_functions_at_once_do_what_they_do_as_they_are(seed, convert):
     """A write that is put off and not noticed by the other, or one that overtakes the other's read, would differ."""
     expected, found = shared_steps(seed, as_it_is), shared_steps(seed, convert)
     assert flat(found) == pytest.approx(flat(expected), rel=1e-5, abs=1e-6, nan_ok=True)
+    assert went_by_blocks()
 
 
 def flat(nested):
@@ -279,3 +302,4 @@ def test_scalars_that_steps_share_are_no_constants():
 
     for convert in CONVERSIONS:
         assert run(convert) == run(as_it_is)
+    assert went_by_blocks()

@@ -359,6 +359,15 @@ def test_a_network_applied_twice_has_one_set_of_parameters(as_text):
     close(executor.forward()[0], model(tnp.asarray(first), tnp.asarray(second)), 1e-3)
 
 
+# Breaks if the copies of a layer that applying a symbol makes are compared by their text alone: this argument has none, and so they would be two.
+def test_a_function_applied_twice_may_have_an_argument_without_a_text():
+    x, first, second = (symbol.Variable(name) for name in ("x", "first", "second"))
+    scaled = symbol.multiply(x, tnp.asarray([2.0, 3.0]), name="scaled")
+    both = scaled(x=first) + scaled(x=second)
+    (found,) = both.bind(first=((2,), "float64"), second=((2,), "float64"), gradients={}).forward(first=[1.0, 1.0], second=[1.0, 2.0])
+    assert found.tolist() == [4.0, 9.0]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [

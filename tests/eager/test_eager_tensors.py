@@ -458,6 +458,20 @@ assert float(z[-1]) == 0
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)
 
 
+# Breaks if the process asks for its kernels at its first operation: a test that evaluates its graphs would take them from all that follow.
+def test_kernels_do_not_hang_on_the_first_operation():
+    program = """
+import os, tensmith.numpy as tnp
+from tensmith import _eager
+os.environ["TENSMITH_EAGER_KERNELS"] = "off"
+x = tnp.tanh(tnp.ones((300, 300), dtype=tnp.float32) * 0.5)
+assert float(x[0, 0]) > 0.4
+_eager.finish()
+assert sum(_eager.kernel_statistics().values()) > 0
+"""
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True, timeout=300)
+
+
 def test_a_fork_waits_for_operations_and_its_child_goes_on():
     program = """
 import os, tensmith.numpy as tnp

@@ -13,7 +13,6 @@ import numpy
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-os.environ.setdefault("TENSMITH_SEPARATE_DELAYS", "50")  # microseconds; before a device is opened
 onnxruntime = pytest.importorskip("onnxruntime")
 tensmith = pytest.importorskip("tensmith")
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,9 +32,17 @@ def test_a_build_without_the_package_has_none(tmp_path):
     assert not fails(tmp_path, IMPORT)
 
 
-def fails(folder, text):
+def run(folder, text):
     shutil.copy(ROOT / "conftest.py", folder)
     (folder / "test_one.py").write_text(text)
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder / "test_one.py"],
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder / "test_one.py"],
                           capture_output=True, text=True, cwd=folder, env={**os.environ, "TENSMITH_BUILD": str(folder / "build")})  # fmt: skip
-    return done.returncode not in (0, 5)
+
+
+def fails(folder, text):
+    return run(folder, text).returncode not in (0, 5)
+
+
+def failures(folder, text):
+    """The names of the tests that failed, in their bodies or behind them."""
+    return re.findall(r"^(?:FAILED|ERROR) test_one\.py::(\w+)", run(folder, text).stdout, re.MULTILINE)

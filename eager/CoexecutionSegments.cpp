@@ -1,0 +1,126 @@
+// Following: a step's deeds beside those of the known paths, and the segment under way, of a path
+// or a block, from its launch to its end. See Coexecution.h.
+#include "eager/Coexecution.h"
+
+#include "eager/Dispatch.h"
+
+#include <algorithm>
+
+namespace tensmith::eager {
+
+/// Whether a known path goes on with this deed; the others are given up.
+bool Coexecution::followsPaths(const Signature &signature) {
+  auto goesOn = [&](const std::shared_ptr<Path> &path) {
+    return compared_ < path->signatures.size() && path->signatures[compared_] == signature;
+  };
+  if (std::none_of(candidates_.begin(), candidates_.end(), goesOn))
+    return false;
+  std::erase_if(candidates_, [&](const auto &path) { return !goesOn(path); });
+  return true;
+}
+
+Result<bool> Coexecution::follows(Deed &deed) {
+  if (!hasLeftPaths_) {
+    if (followsPaths(deed.signature))
+      return true;
+    if (!canLeavePaths(deed))
+      return false;
+    if (Status status = leavePaths(); !status.ok())
+      return status;
+  }
+  return followsBlocks(deed);
+}
+
+Segment *Coexecution::segmentUnderWay() const {
+  if (!hasLeftPaths_)
+    return candidates_[0]->segments[segment_].get();
+  return block_.candidates.size() == 1 ? block_.candidates[0]->segment.get() : nullptr;
+}
+
+Coexecution::Known &Coexecution::numbered(int number) {
+  return known_[size_t(hasLeftPaths_ ? block_.storages[size_t(number)] : number)];
+}
+
+int Coexecution::nextNumber() const {
+  return int(isByBlocks() ? block_.storages.size() : known_.size());
+}
+
+/// Paths that are the same to a segment's end share it.
+bool Coexecution::isOnlyWay(const Segment &segment) const {
+  return hasLeftPaths_ ||
+         std::all_of(candidates_.begin(), candidates_.end(), [&](const auto &path) {
+           return segment_ < path->segments.size() && path->segments[segment_].get() == &segment;
+         });
+}
+
+/// Launches the segment as soon as that can be.
+Status Coexecution::advance() {
+  if (!isFollowing_ || isLaunched_)
+    return {};
+  Segment *segment = segmentUnderWay();
+  size_t met = hasLeftPaths_ ? block_.met : compared_;
+  return segment && met >= segment->lastInput && isOnlyWay(*segment) ? launch(*segment) : Status();
+}
+
+/// Not where an input is gone: the step goes another way then, as its next deeds will show.
+Status Coexecution::launch(const Segment &segment) {
+  isLaunched_ = segment.isEmpty();
+  if (isLaunched_)
+    return {};
+  std::vector<Array> inputs, outputs;
+  size_t constant = 0;
+  for (const Segment::Value &value : segment.inputs) {
+    inputs.push_back(value.storage < 0 ? segment.constants[constant++]
+                                       : numbered(value.storage).seen(value.geometry));
+    if (!inputs.back())
+      return {};
+  }
+  for (const Segment::Value &value : segment.outputs) {
+    bool isMet = value.isMade && value.storage < nextNumber();
+    Result<Array> output = isMet ? numbered(value.storage).seen(value.geometry)
+                                 : Array::later(value.geometry.type, value.geometry.shape);
+    if (!output.ok())
+      return output.status();
+    if (Status status = output->provide(); !status.ok())
+      return status;
+    if (!isMet)
+      coming_[value.storage] = *output;
+    outputs.push_back(std::move(*output));
+  }
+  Status status = runInto(segment.compiled, "step", inputs, outputs);
+  isLaunched_ = status.ok();
+  return status;
+}
+
+/// Python has issued all of the segment: what it writes outside is written, and the next one
+/// begins.
+Status Coexecution::finishSegment(std::span<const size_t> deeds) {
+  const Segment &segment = *segmentUnderWay();
+  std::set<int> held = alive(deeds);
+  if (hasLeftPaths_) {
+    std::set<int> numbers;
+    for (int number : held)
+      numbers.insert(block_.numbers.at(number));
+    held = std::move(numbers);
+  }
+  if (!std::includes(segment.wanted.begin(), segment.wanted.end(), held.begin(), held.end())) {
+    if (hasLeftPaths_)
+      block_.candidates[0]->want(held);
+    return fallBack("a tensor is kept");
+  }
+  if (!isLaunched_)
+    if (Status status = launch(segment); !status.ok())
+      return status;
+  if (!isLaunched_)
+    return fallBack("an input is gone");
+  std::vector<Array> to, from;
+  for (const Segment::Value &value : segment.outputs) {
+    if (value.isMade)
+      continue;
+    to.push_back(numbered(value.storage).seen(value.geometry));
+    from.push_back(std::move(coming_.at(value.storage)));
+  }
+  return moveInto(to, from);
+}
+
+} // namespace tensmith::eager
