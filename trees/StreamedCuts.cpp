@@ -17,7 +17,15 @@ struct Values {
   std::span<const uint32_t> keys;
   std::span<const float> weights; // beside them; empty: 1
 
-  double weight(size_t at) const { return weights.empty() ? 1. : double(weights[at]); }
+  /// visit(key, weight) of each.
+  template <typename Visit> void each(Visit visit) const {
+    if (weights.empty())
+      for (uint32_t key : keys)
+        visit(key, 1.);
+    else
+      for (size_t at = 0; at < keys.size(); ++at)
+        visit(keys[at], double(weights[at]));
+  }
 };
 struct Scratch {
   std::array<uint32_t, kRows> keys;
@@ -52,14 +60,18 @@ struct Search {
   std::vector<uint16_t> places, placesBehind;
 
   void addFirst(const Values &values, int64_t maxBins) {
-    for (size_t at = 0; at < values.keys.size(); ++at) {
-      uint32_t key = values.keys[at];
-      least = std::min(isEmpty ? key : least, key);
-      most = std::max(isEmpty ? key : most, key);
-      isEmpty = false;
-      total += values.weight(at);
-      counts[key >> 16] += values.weight(at);
-    }
+    if (values.keys.empty())
+      return;
+    auto [lowest, highest] = std::ranges::minmax(values.keys);
+    least = isEmpty ? lowest : std::min(least, lowest);
+    most = isEmpty ? highest : std::max(most, highest);
+    isEmpty = false;
+    double *to = counts.data(), sum = total;
+    values.each([&](uint32_t key, double weight) {
+      sum += weight;
+      to[key >> 16] += weight;
+    });
+    total = sum;
     for (size_t at = 0; !hasMany && at < values.keys.size(); ++at) {
       auto place = std::lower_bound(few.begin(), few.end(), values.keys[at]);
       if (place == few.end() || *place != values.keys[at])
@@ -69,18 +81,20 @@ struct Search {
   }
   /// The third digit, behind prefixes of 16 bits.
   void addSecond(const Values &values) {
-    for (size_t at = 0; at < values.keys.size(); ++at) {
-      uint32_t key = values.keys[at];
-      counts[size_t(places[key >> 16]) * 256 + (key >> 8 & 255)] += values.weight(at);
-    }
+    double *to = counts.data();
+    const uint16_t *of = places.data();
+    values.each([&](uint32_t key, double weight) {
+      to[size_t(of[key >> 16]) * 256 + (key >> 8 & 255)] += weight;
+    });
   }
   /// And the fourth, behind those of 24.
   void addThird(const Values &values) {
-    for (size_t at = 0; at < values.keys.size(); ++at) {
-      uint32_t key = values.keys[at];
-      size_t place = placesBehind[size_t(places[key >> 16]) * 256 + (key >> 8 & 255)];
-      counts[place * 256 + (key & 255)] += values.weight(at);
-    }
+    double *to = counts.data();
+    const uint16_t *of = places.data(), *behind = placesBehind.data();
+    values.each([&](uint32_t key, double weight) {
+      size_t place = behind[size_t(of[key >> 16]) * 256 + (key >> 8 & 255)];
+      to[place * 256 + (key & 255)] += weight;
+    });
   }
   /// The next digit of each rank, of so many bits; behind the first 16 nothing is in place 0.
   void advance(int bits) {
@@ -89,13 +103,15 @@ struct Search {
       return;
     }
     int64_t digits = int64_t(1) << bits, before = distinct.empty() ? 0 : 1;
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      int64_t place =
-          std::lower_bound(distinct.begin(), distinct.end(), prefixes[rank]) - distinct.begin();
+    int64_t place = 0, digit = 0;
+    double sum = 0;                                      // of what is before the digit
+    for (size_t rank = 0; rank < ranks.size(); ++rank) { // ascending behind each prefix
+      for (; before && distinct[size_t(place)] != prefixes[rank]; ++place)
+        digit = 0, sum = 0;
       const double *behind = counts.data() + (before + place) * digits;
-      int64_t digit = 0;
-      for (; digit + 1 < digits && ranks[rank] >= behind[digit]; ++digit)
-        ranks[rank] -= behind[digit];
+      for (; digit + 1 < digits && ranks[rank] >= sum + behind[digit]; ++digit)
+        sum += behind[digit];
+      ranks[rank] -= sum;
       prefixes[rank] = uint32_t(uint64_t(prefixes[rank]) << bits | uint64_t(digit));
     }
     std::vector<uint32_t> above = std::move(distinct);
