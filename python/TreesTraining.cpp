@@ -217,14 +217,18 @@ nb::tuple lossDerivatives(std::variant<std::string, nb::bytes> given, Array<floa
     raise(tensmith::invalidArgument("outputs are [rows, channels], and labels as many as rows"));
   auto channels = int64_t(outputs.shape(1));
   auto *program = std::get_if<std::string>(&given);
-  auto loss = program ? trees::CompiledLoss::compile(*program, channels, 1)
-                      : trees::CompiledLoss::load(bytesOf(std::get<nb::bytes>(given)), channels, 1);
+  auto loss = program ? trees::CompiledLoss::compile(*program, channels)
+                      : trees::CompiledLoss::load(bytesOf(std::get<nb::bytes>(given)), channels);
   if (!loss)
     raise(loss.status());
-  std::vector<float> losses(labels.size()), first(outputs.size()), second(outputs.size());
+  std::vector<float> losses(labels.size()), first, second;
+  std::vector<trees::Gradient> gradients(outputs.size());
+  trees::Threads threads(1);
   std::span<const float> of(outputs.data(), outputs.size()), at(labels.data(), labels.size());
-  orRaise((*loss)->derive(of, at, first, second));
-  orRaise((*loss)->evaluate(of, at, losses));
+  orRaise((*loss)->derive(of, at, gradients, threads));
+  orRaise((*loss)->evaluate(of, at, losses, threads));
+  for (const trees::Gradient &gradient : gradients)
+    first.push_back(gradient.first), second.push_back(gradient.second);
   return nb::make_tuple(copied(losses), copied(first), copied(second));
 }
 

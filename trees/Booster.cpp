@@ -239,9 +239,8 @@ Status Booster::openLoss() {
         "a loss of one's own is of each row by itself, which {} is not; choose another objective, "
         "which says what labels and predictions are",
         objective_->name));
-  auto loss = input_.lossModule.empty()
-                  ? CompiledLoss::compile(parameters_.loss, channels_, int(parameters_.threads))
-                  : CompiledLoss::load(input_.lossModule, channels_, int(parameters_.threads));
+  auto loss = input_.lossModule.empty() ? CompiledLoss::compile(parameters_.loss, channels_)
+                                        : CompiledLoss::load(input_.lossModule, channels_);
   if (!loss)
     return loss.status();
   loss_ = std::move(*loss);
@@ -311,14 +310,14 @@ Result<Forest> Booster::train() {
 /// nothing, since the second order would lead to where the loss is greatest.
 Status Booster::deriveOwn() {
   constexpr float kLeast = 1e-16f;
-  first_.resize(gradients_.size()), second_.resize(gradients_.size());
-  Status status = loss_ ? loss_->derive(outputs_, matrix_.labels, first_, second_)
-                        : input_.ownLoss(outputs_, matrix_.labels, weights_, first_, second_);
+  Status status =
+      loss_ ? loss_->derive(outputs_, matrix_.labels, gradients_, threads_) : deriveByCaller();
   if (!status.ok())
     return status;
   float least = -INFINITY, instead = 0; // as the caller's function gives them
   if (loss_) {
-    bool isFlat = std::ranges::none_of(second_, [](float second) { return second > 0; });
+    bool isFlat = std::ranges::none_of(
+        gradients_, [](const Gradient &gradient) { return gradient.second > 0; });
     Result<bool> isFlatForAll = agreed(isFlat);
     if (!isFlatForAll)
       return isFlatForAll.status();
@@ -327,11 +326,20 @@ Status Booster::deriveOwn() {
   threads_.ranges(int64_t(gradients_.size()), 1 << 15, [&](int64_t begin, int64_t end, int) {
     for (int64_t at = begin; at < end; ++at) {
       float weight = weights_.empty() ? 1 : weights_[at / channels_];
-      float second = second_[at] < least ? instead : second_[at]; // NaN stays, and is told
-      gradients_[at] = {first_[at] * weight, second * weight};
+      auto [first, second] = gradients_[at];
+      second = second < least ? instead : second; // NaN stays, and is told
+      gradients_[at] = {first * weight, second * weight};
     }
   });
   return {};
+}
+
+Status Booster::deriveByCaller() {
+  std::vector<float> first(gradients_.size()), second(gradients_.size());
+  Status status = input_.ownLoss(outputs_, matrix_.labels, weights_, first, second);
+  for (size_t at = 0; at < gradients_.size(); ++at)
+    gradients_[at] = {first[at], second[at]};
+  return status;
 }
 
 Status Booster::derive() {

@@ -36,6 +36,7 @@ private:
   bool hasOwnLoss() const;
   Status derive();
   Status deriveOwn();
+  Status deriveByCaller();
   Result<double> meanLoss(const ValidationRows &rows);
   Status growChannel(int64_t number, int64_t channel);
   void setQuantiles(GrownTree &grown) const;
@@ -59,7 +60,7 @@ private:
   int64_t channels_ = 1, firstRow_ = 0, firstRound_ = 0;
   Forest forest_;
   std::unique_ptr<CompiledLoss> loss_;
-  std::vector<float> outputs_, first_, second_;
+  std::vector<float> outputs_;
   std::vector<Gradient> gradients_, ofChannel_;
   std::vector<ValidationRows> validation_;
   std::vector<NamedMetric> metrics_;

@@ -4,7 +4,7 @@
 #include "client/Compiler.h"
 #include "files/Failure.h"
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -13,6 +13,9 @@ namespace tensmith::trees {
 namespace {
 
 constexpr char kFile[] = ".tsm", kFunction[] = "loss";
+/// Numbers of a block: what the module reads and writes of it, seven arrays of f32, fits a core's
+/// second-level cache, and a call's microsecond is little beside it.
+constexpr int64_t kNumbers = 1 << 13;
 
 bool isText(const std::string &word) { return word.find("fn ") != std::string::npos; }
 
@@ -75,12 +78,6 @@ Tensor borrowed(std::span<const float> values, const std::vector<int64_t> &shape
   return Tensor::borrow(const_cast<float *>(values.data()), shape);
 }
 
-SessionOptions optionsOf(int threads) {
-  SessionOptions options;
-  options.threads = threads;
-  return options;
-}
-
 } // namespace
 
 bool isLoss(const std::string &word) {
@@ -91,57 +88,86 @@ bool isLoss(const std::string &word) {
   return end > 0 && (end == word.size() || word[end] == ':');
 }
 
-/// Of one number of rows at a time, which is that of the training data or of a validation set.
-struct CompiledLoss::Compiled {
-  Module module;
-  Session session;
-  int64_t channels;
-  std::vector<float> tangents, products; // rows × channels
-  std::vector<float> losses;             // by row
-  std::vector<float> gradients;          // where the caller has no place for them
+namespace {
 
-  Compiled(Module given, int64_t channels, int threads)
-      : module(std::move(given)), session(module, optionsOf(threads)), channels(channels) {}
+SessionOptions ofOneThread() {
+  SessionOptions options;
+  options.threads = 1;
+  return options;
+}
 
-  /// `to`: of the losses, their sum, gradients and products.
-  void run(std::span<const float> outputs, std::span<const float> labels,
-           std::span<const float> along, std::span<float> losses, std::span<float> first,
-           std::span<float> second) {
+/// A block of rows of one thread.
+struct Block {
+  explicit Block(int64_t channels) : channels(channels) {}
+
+  /// Fills `losses`, `first` and `second`.
+  void run(const Session &session, std::span<const float> outputs, std::span<const float> labels,
+           int64_t channel) {
     auto rows = int64_t(labels.size());
+    losses.resize(labels.size());
+    first.resize(outputs.size()), second.resize(outputs.size());
+    pointAlong(channel, outputs.size());
     std::vector<int64_t> shape = {rows};
     if (channels > 1)
       shape.push_back(channels);
     float sum = 0;
     std::vector<Tensor> results = {borrowed(losses, {rows}), Tensor::borrow(&sum, {}),
                                    borrowed(first, shape), borrowed(second, shape)};
-    session.run({borrowed(outputs, shape), borrowed(labels, {rows}), borrowed(along, shape)},
+    session.run({borrowed(outputs, shape), borrowed(labels, {rows}), borrowed(tangents, shape)},
                 results);
   }
   /// Ones in that channel.
   void pointAlong(int64_t channel, size_t size) {
+    if (tangents.size() == size && along == channel)
+      return;
+    along = channel;
     tangents.assign(size, channels == 1 ? 1.f : 0.f);
     for (size_t at = size_t(channel); channels > 1 && at < size; at += size_t(channels))
       tangents[at] = 1;
   }
+
+  int64_t channels, along = -1;
+  std::vector<float> tangents;      // rows × channels
+  std::vector<float> losses;        // by row
+  std::vector<float> first, second; // rows × channels
+};
+
+} // namespace
+
+struct CompiledLoss::Compiled {
+  Compiled(Module given, int64_t channels)
+      : module(std::move(given)), session(module, ofOneThread()), channels(channels) {}
+
+  /// work(block, begin, end) for ranges of rows.
+  template <typename Work> void overBlocks(int64_t rows, Threads &threads, Work work) {
+    blocks.resize(size_t(threads.count()), Block(channels));
+    threads.ranges(
+        rows, std::max<int64_t>(kNumbers / channels, 1),
+        [&](int64_t begin, int64_t end, int thread) { work(blocks[size_t(thread)], begin, end); });
+  }
+
+  Module module;
+  Session session;
+  int64_t channels;
+  std::vector<Block> blocks; // by thread
 };
 
 CompiledLoss::CompiledLoss() = default;
 CompiledLoss::~CompiledLoss() = default;
 
 Result<std::unique_ptr<CompiledLoss>> CompiledLoss::compile(const std::string &loss,
-                                                            int64_t channels, int threads) {
+                                                            int64_t channels) {
   Bytes module;
   Status status = guarded([&] { module = compiled(loss, channels); });
-  return status.ok() ? load(module, channels, threads)
-                     : Result<std::unique_ptr<CompiledLoss>>(status);
+  return status.ok() ? load(module, channels) : Result<std::unique_ptr<CompiledLoss>>(status);
 }
 
 Result<std::unique_ptr<CompiledLoss>> CompiledLoss::load(std::span<const std::byte> module,
-                                                         int64_t channels, int threads) {
+                                                         int64_t channels) {
   std::unique_ptr<CompiledLoss> loss(new CompiledLoss);
   Status status = guarded([&] {
     loss->compiled_ =
-        std::make_unique<Compiled>(Module::load(module.data(), module.size()), channels, threads);
+        std::make_unique<Compiled>(Module::load(module.data(), module.size()), channels);
   });
   if (!status.ok())
     return status;
@@ -149,33 +175,34 @@ Result<std::unique_ptr<CompiledLoss>> CompiledLoss::load(std::span<const std::by
 }
 
 Status CompiledLoss::derive(std::span<const float> outputs, std::span<const float> labels,
-                            std::span<float> gradients, std::span<float> hessians) {
+                            std::span<Gradient> gradients, Threads &threads) {
   return guarded([&] {
-    Compiled &own = *compiled_;
-    own.losses.resize(labels.size());
-    if (own.channels == 1) {
-      if (own.tangents.size() != outputs.size())
-        own.pointAlong(0, outputs.size());
-      return own.run(outputs, labels, own.tangents, own.losses, gradients, hessians);
-    }
-    own.products.resize(outputs.size());
-    for (int64_t channel = 0; channel < own.channels; ++channel) {
-      own.pointAlong(channel, outputs.size());
-      own.run(outputs, labels, own.tangents, own.losses, gradients, own.products);
-      for (size_t at = size_t(channel); at < outputs.size(); at += size_t(own.channels))
-        hessians[at] = own.products[at];
-    }
+    int64_t channels = compiled_->channels;
+    compiled_->overBlocks(
+        int64_t(labels.size()), threads, [&](Block &block, int64_t begin, int64_t end) {
+          auto size = size_t((end - begin) * channels);
+          Gradient *to = gradients.data() + begin * channels;
+          for (int64_t channel = 0; channel < channels; ++channel) {
+            block.run(compiled_->session, outputs.subspan(size_t(begin * channels), size),
+                      labels.subspan(size_t(begin), size_t(end - begin)), channel);
+            for (auto at = size_t(channel); at < size; at += size_t(channels))
+              to[at] = {block.first[at], block.second[at]};
+          }
+        });
   });
 }
 
 Status CompiledLoss::evaluate(std::span<const float> outputs, std::span<const float> labels,
-                              std::span<float> losses) {
+                              std::span<float> losses, Threads &threads) {
   return guarded([&] {
-    Compiled &own = *compiled_;
-    own.pointAlong(0, outputs.size());
-    own.products.resize(outputs.size());
-    own.gradients.resize(outputs.size());
-    own.run(outputs, labels, own.tangents, losses, own.gradients, own.products);
+    int64_t channels = compiled_->channels;
+    compiled_->overBlocks(
+        int64_t(labels.size()), threads, [&](Block &block, int64_t begin, int64_t end) {
+          block.run(compiled_->session,
+                    outputs.subspan(size_t(begin * channels), size_t((end - begin) * channels)),
+                    labels.subspan(size_t(begin), size_t(end - begin)), 0);
+          std::ranges::copy(block.losses, losses.begin() + begin);
+        });
   });
 }
 

@@ -11,9 +11,14 @@
 // every row's own, and the Hessian of the sum has a block for each row. Its product with e_k, the
 // same unit vector in all rows, has entry k of each diagonal at k: one run for each channel
 // (Pearlmutter, "Fast Exact Multiplication by the Hessian", 1994; here forward over reverse).
+//
+// Rows go through the module some thousands at a time: what it writes is still in the thread's
+// cache when it is put where training wants it. Blocks are the same for any number of threads, and
+// so are the bits.
 #pragma once
 
 #include "base/Status.h"
+#include "trees/Gradients.h"
 
 #include <cstddef>
 #include <memory>
@@ -34,19 +39,18 @@ public:
   /// The function takes outputs, f32[rows] or, of several channels, f32[rows, channels], and
   /// labels, f32[rows], and gives f32[rows]. Without a name after the file it is `loss`. Errors: of
   /// the program, with its line; a function with another result.
-  static Result<std::unique_ptr<CompiledLoss>> compile(const std::string &loss, int64_t channels,
-                                                       int threads);
+  static Result<std::unique_ptr<CompiledLoss>> compile(const std::string &loss, int64_t channels);
   /// Of a module whose inputs are output, label and tangent.output, and whose results are the loss
   /// by rows, its sum, and both derivatives of that.
   static Result<std::unique_ptr<CompiledLoss>> load(std::span<const std::byte> module,
-                                                    int64_t channels, int threads);
+                                                    int64_t channels);
 
-  /// Gradients and the diagonals of Hessians, as large as `outputs`, rows × channels, unweighted.
+  /// Gradients and the diagonals of Hessians, as many as `outputs`, rows × channels, unweighted.
   Status derive(std::span<const float> outputs, std::span<const float> labels,
-                std::span<float> gradients, std::span<float> hessians);
+                std::span<Gradient> gradients, Threads &threads);
   /// The loss of each row.
   Status evaluate(std::span<const float> outputs, std::span<const float> labels,
-                  std::span<float> losses);
+                  std::span<float> losses, Threads &threads);
 
 private:
   CompiledLoss();

@@ -94,18 +94,20 @@ Status openBlocks(const TrainingInput &input, const Parameters &parameters, Thre
   if (matrix.isSparse() || input.exchange)
     return unsupported("blocks on disk are made of dense rows and for one process; leave out "
                        "the parameter blocks");
+  std::vector<uint8_t> hasMissing(matrix.columns, 1); // it may
   if (input.cuts) {
     Result<Cuts> cuts = takeCuts(*input.cuts, matrix);
     if (!cuts)
       return cuts.status();
     opened.cuts = std::move(*cuts);
   } else {
-    opened.cuts = makeCutsInPasses(matrix, parameters.maxBins, threads);
+    StreamedCuts made = makeCutsInPasses(matrix, parameters.maxBins, threads);
+    opened.cuts = std::move(made.cuts), hasMissing = std::move(made.hasMissing);
   }
   if (Status status = checkSize(opened.cuts); !status.ok())
     return status;
-  Result<std::unique_ptr<BlockStore>> store =
-      BlockStore::write(parameters.blocks, matrix, opened.cuts, parameters.compression, threads);
+  Result<std::unique_ptr<BlockStore>> store = BlockStore::write(
+      parameters.blocks, matrix, opened.cuts, hasMissing, parameters.compression, threads);
   if (!store)
     return store.status();
   opened.finder = std::make_unique<PagedFinder>(std::move(*store), opened.cuts, parameters,

@@ -52,61 +52,63 @@ Status PagedFinder::build(std::span<const int32_t> nodes) {
 }
 
 Status PagedFinder::pass(std::vector<Task> &tasks) {
-  int64_t threads = threads_.count();
-  std::vector<std::vector<GradientSum>> own(threads * tasks.size()); // made when they are needed
+  auto threads = size_t(threads_.count());
+  for (Task &task : tasks)
+    if (task.histogram)
+      std::fill_n(task.histogram, size_, GradientSum());
+  // By thread and task. The first thread's are the nodes' own; others' are made when needed.
+  std::vector<std::vector<GradientSum>> more((threads - 1) * tasks.size());
   BlockStore::Reader reader(*store_);
-  threads_.parts(threads, [&](int64_t part, int) {
-    std::vector<uint8_t> bins;
+  threads_.parts(int64_t(threads), [&](int64_t part, int) {
+    BlockStore::Bins bins;
     std::vector<uint32_t> chosen;
     while (std::optional<BlockStore::Block> block = reader.next(bins))
-      for (size_t task = 0; task < tasks.size(); ++task) {
-        const GrowingNode &node = (*tree_.nodes)[tasks[task].node];
+      for (size_t at = 0; at < tasks.size(); ++at) {
+        const GrowingNode &node = (*tree_.nodes)[tasks[at].node];
         std::span<const uint32_t> rows = tree_.rows.subspan(node.begin, node.rows());
         auto begin = std::lower_bound(rows.begin(), rows.end(), uint32_t(block->firstRow));
         auto end = std::lower_bound(begin, rows.end(), uint32_t(block->firstRow + block->rows));
         if (begin == end)
           continue;
-        std::vector<GradientSum> &histogram = own[part * int64_t(tasks.size()) + int64_t(task)];
-        if (tasks[task].histogram)
-          histogram.resize(size_);
-        doTask(tasks[task], *block, bins.data(), {begin, end}, chosen, histogram.data());
+        GradientSum *histogram = tasks[at].histogram;
+        if (histogram && part > 0) {
+          std::vector<GradientSum> &own = more[(size_t(part) - 1) * tasks.size() + at];
+          own.resize(size_);
+          histogram = own.data();
+        }
+        doTask(tasks[at], *block, bins, {begin, end}, chosen, histogram);
       }
   });
   threads_.parts(int64_t(tasks.size()), [&](int64_t task, int) {
-    GradientSum *to = tasks[task].histogram;
-    if (!to)
-      return;
-    std::fill_n(to, size_, GradientSum());
-    for (int64_t part = 0; part < threads; ++part)
-      for (size_t at = 0; at < own[part * int64_t(tasks.size()) + task].size(); ++at)
-        to[at].add(own[part * int64_t(tasks.size()) + task][at]);
+    for (size_t of = size_t(task); of < more.size(); of += tasks.size())
+      for (size_t at = 0; at < more[of].size(); ++at)
+        tasks[task].histogram[at].add(more[of][at]);
   });
   return reader.status();
 }
 
-void PagedFinder::doTask(const Task &task, const BlockStore::Block &block, const uint8_t *bins,
-                         std::span<const uint32_t> rows, std::vector<uint32_t> &chosen,
-                         GradientSum *histogram) {
-  auto *words = reinterpret_cast<const uint16_t *>(bins);
+void PagedFinder::doTask(const Task &task, const BlockStore::Block &block,
+                         const BlockStore::Bins &bins, std::span<const uint32_t> rows,
+                         std::vector<uint32_t> &chosen, GradientSum *histogram) {
   int64_t features = store_->features();
   if (!task.leftBins.empty()) {
     chosen.clear();
     for (uint32_t row : rows) {
       int64_t at = (int64_t(row) - block.firstRow) * features + task.feature;
-      uint8_t left = task.leftBins[store_->isByte() ? bins[at] : words[at]];
+      uint8_t left = task.leftBins[store_->isByte() ? bins.bytes[at] : bins.words[at]];
       sides_[row] = left;
       if (task.histogram && left == task.buildsLeft)
         chosen.push_back(row);
     }
     rows = chosen;
   }
-  if (!task.histogram || rows.empty())
+  if (!histogram || rows.empty())
     return;
   RowHistogram loop{tree_.gradients.data(), offsets_.data(), features, prefetches_, block.firstRow};
   if (store_->isByte())
-    addRows(loop, bins, rows, false, histogram);
+    addRows(loop, bins.bytes.data(), rows, false, histogram);
   else
-    addRows(loop, words, rows, false, histogram);
+    addRows(loop, bins.words.data(), rows, false, histogram);
 }
 
 void PagedFinder::sides(const Candidate &, std::span<const uint32_t> rows, uint8_t *left) const {

@@ -31,7 +31,7 @@ private:
   };
   Status build(std::span<const int32_t> nodes) override;
   Status pass(std::vector<Task> &tasks);
-  void doTask(const Task &task, const BlockStore::Block &block, const uint8_t *bins,
+  void doTask(const Task &task, const BlockStore::Block &block, const BlockStore::Bins &bins,
               std::span<const uint32_t> rows, std::vector<uint32_t> &chosen,
               GradientSum *histogram);
 

@@ -44,12 +44,17 @@ Result<std::vector<uint32_t>> keysAtRanks(std::span<const uint32_t> keys,
     std::vector<uint64_t> distinct(prefixes);
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     std::vector<double> counts(distinct.size() * 256);
-    for (size_t at = 0; at < counts.size(); ++at) {
-      uint64_t low = (distinct[at / 256] << 8 | at % 256) << shift;
-      auto from = std::lower_bound(keys.begin(), keys.end(), low) - keys.begin();
-      auto to =
-          std::lower_bound(keys.begin(), keys.end(), low + (uint64_t(1) << shift)) - keys.begin();
-      counts[at] = sums[to] - sums[from];
+    size_t from = 0;
+    for (size_t at = 0; at < distinct.size(); ++at) {
+      uint64_t low = distinct[at] << (shift + 8);
+      from = size_t(std::lower_bound(keys.begin() + int64_t(from), keys.end(), low) - keys.begin());
+      for (uint64_t digit = 0; digit < 256; ++digit) {
+        size_t to = from;
+        for (uint64_t next = low + ((digit + 1) << shift); to < keys.size() && keys[to] < next;)
+          ++to;
+        counts[at * 256 + digit] = sums[to] - sums[from];
+        from = to;
+      }
     }
     if (Status status = exchange.sum(counts); !status.ok())
       return status;

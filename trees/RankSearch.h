@@ -4,8 +4,8 @@
 // Keys are u32 in the order of the values. The digits of a sought key are found eight bits at a
 // time, for all ranks at once: each process counts its keys behind each distinct prefix, the counts
 // are summed over the processes, and each rank goes on behind the digit that it falls under. Each
-// process has its keys sorted, so that counting is two searches. Weights are summed as f64;
-// they are rounded before (Gradients.h), so that sums have no order.
+// process has its keys sorted, so that all counts are one walk along them. Weights are summed as
+// f64; they are rounded before (Gradients.h), so that sums have no order.
 #pragma once
 
 #include "trees/Training.h"

@@ -10,7 +10,7 @@ namespace tensmith::trees {
 /// Of a compiled loss, by weight.
 Result<double> Booster::meanLoss(const ValidationRows &rows) {
   std::vector<float> losses(size_t(rows.set->matrix->rows));
-  Status status = loss_->evaluate(rows.outputs, rows.set->matrix->labels, losses);
+  Status status = loss_->evaluate(rows.outputs, rows.set->matrix->labels, losses, threads_);
   if (!status.ok())
     return status;
   double sum = 0, weights = 0;

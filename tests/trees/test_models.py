@@ -7,7 +7,6 @@ written here. A reader that swaps a split's sides, loses a base score or takes <
 import json
 import os
 import pickle
-import random
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the others: their threads wait for each other busily
 
@@ -269,63 +268,6 @@ def hostile_documents():
 def test_hostile_files_are_errors_in_words(contents, message):
     with pytest.raises(tensmith.Error, match=message):
         trees.Forest.from_bytes(contents)
-
-
-def seeds():
-    x, booster, _ = xgboost_model("binary:logistic", labels=two, categories=20, max_cat_to_onehot=2, rounds=2)
-    forest = trees.Forest.from_bytes(bytes(booster.save_raw("json")))
-    text = ("tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=5\nobjective=regression\nfeature_names=a b c d e f\n\n"
-            "Tree=0\nnum_leaves=3\nnum_cat=1\nsplit_feature=1 0\nsplit_gain=1 1\nthreshold=0.5 0\ndecision_type=10 1\nleft_child=1 -1\n"
-            "right_child=-2 -3\nleaf_value=1 2 3\nleaf_weight=1 1 1\ncat_boundaries=0 1\ncat_threshold=5\nis_linear=0\n\nend of trees\n")  # fmt: skip
-    return x[:50], [bytes(booster.save_raw("json")), bytes(booster.save_raw("ubj")), forest.to_bytes(), forest.to_onnx(), text.encode()]
-
-
-def mutated(draw, contents, corpus):
-    result = bytearray(contents)
-    for _ in range(draw.choice((1, 1, 2, 8))):
-        at = draw.randrange(len(result) or 1)
-        kind = draw.randrange(6)
-        if kind == 0 and result:
-            result[at % len(result)] ^= 1 << draw.randrange(8)
-        elif kind == 1:
-            result[at : at + draw.randrange(1, 9)] = draw.randbytes(draw.randrange(9))
-        elif kind == 2:
-            del result[at : at + draw.randrange(1, 64)]
-        elif kind == 3:
-            other = draw.choice(corpus)
-            begin = draw.randrange(len(other))
-            result[at:at] = other[begin : begin + draw.randrange(64)]
-        elif kind == 4:
-            result[at : at + 1] = draw.choice((b"-1", b"99999999999", b"NaN", b"1e999", b"[", b"}", b"\xff\xff\xff\xff", b"\x7f"))
-        else:
-            del result[at:]
-    return bytes(result)
-
-
-def fuzz(seed, count):
-    """How many of the mutated files were read; what is read is used, too, and nothing ends the process."""
-    draw = random.Random(seed)
-    x, corpus = seeds()
-    read = 0
-    for _ in range(count):
-        try:
-            forest = trees.Forest.from_bytes(mutated(draw, draw.choice(corpus), corpus))
-        except tensmith.Error:
-            continue
-        read += 1
-        if forest._handle.features == x.shape[1]:
-            forest.predict(x)
-            forest.apply(x)
-            forest.dump(), forest.importances(), [forest.tree(number) for number in range(len(forest))]
-            try:
-                forest.to_onnx()
-            except tensmith.Error:
-                continue
-    return read
-
-
-def test_mutated_files_are_read_or_refused():
-    assert 0 < fuzz(seed=1, count=3000) < 3000
 
 
 def test_xgboost_finds_categories_by_our_lists(tmp_path):

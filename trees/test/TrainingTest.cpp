@@ -142,12 +142,15 @@ TEST(Training, SameForestWithAnyProcessesByProposals) {
   }
 }
 
+// Breaks if a block's bins come back as others: bytes, and one, two and four bits above them; or if
+// a prefix of a cut is looked up as another.
 TEST(Training, BlocksOnDiskGiveTheSameForest) {
+  constexpr int64_t kRows = 20001; // several blocks, the last one's bins no multiple of eight
   for (double missing : {0., 0.4})
-    for (int64_t bins : {1000, 20}) {
-      Matrix matrix = drawnMatrix(8000, 40, missing); // several blocks
-      matrix.weights.assign(8000, 1);
-      for (int64_t row = 0; row < 8000; ++row)
+    for (int64_t bins : {missing > 0 ? 3000 : 1000, 256, 20}) {
+      Matrix matrix = drawnMatrix(kRows, 17, missing);
+      matrix.weights.assign(kRows, 1);
+      for (int64_t row = 0; row < kRows; ++row)
         matrix.weights[row] = float(1 + row % 3);
       Parameters parameters = small(2);
       parameters.maxBins = bins;
@@ -553,6 +556,43 @@ TEST(Training, OddDataIsTrainedOn) {
     EXPECT_GT(outputsOf(forest, odd)[0], outputsOf(forest, odd)[1]) << method;
     parameters.minChildWeight = 1;
   }
+}
+
+// Breaks if memory or time of a feature that has nothing to say is more than a few bytes and a look.
+TEST(Training, AMillionColumnsAreTrainedOn) {
+  constexpr int64_t kColumns = 1'000'000;
+  std::vector<float> values(4 * kColumns, 1);
+  values[4 * kColumns - 1] = values[3 * kColumns - 1] = 2;
+  Matrix matrix = makeDense(std::move(values), 4, kColumns);
+  matrix.labels = {0, 0, 1, 1};
+  Parameters parameters = small(2);
+  parameters.minChildWeight = 0;
+  for (const char *method : {"hist", "exact", "approx"}) {
+    parameters.method = method;
+    Forest forest = trained(matrix, parameters);
+    ASSERT_EQ(forest.trees.size(), 2u) << method;
+    EXPECT_EQ(forest.trees[0].feature[0], kColumns - 1) << method;
+    EXPECT_EQ(forest.trees[0].size(), 3) << method;
+  }
+}
+
+// Breaks if a label that training has not seen is taken for a channel that is there. What is not
+// there has no probability, and each of its rows the greatest loss that counts.
+TEST(Training, ClassesThatValidationAloneHas) {
+  Matrix matrix = drawnMatrix(60, 3), valid = drawnMatrix(20, 3, 0, 9);
+  for (int64_t row = 0; row < 60; ++row)
+    matrix.labels[row] = float(row % 3);
+  for (int64_t row = 0; row < 20; ++row)
+    valid.labels[row] = float(row % 5);
+  Parameters parameters = small(1);
+  parameters.objective = "softmax";
+  double loss = 0;
+  auto watch = [&](const Round &round) { return loss = round.metrics[0].value, true; };
+  Result<Forest> forest = train(matrix, {{"valid", &valid}}, parameters, nullptr, watch);
+  ASSERT_TRUE(forest.ok()) << forest.status().message();
+  EXPECT_EQ(forest->channels(), 3);
+  EXPECT_GT(loss, 0.4 * -std::log(1e-16));
+  EXPECT_LT(loss, 0.4 * -std::log(1e-16) + 5);
 }
 
 TEST(Threads, WhatABodyThrowsComesBackOnce) {
