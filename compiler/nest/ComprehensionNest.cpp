@@ -106,8 +106,8 @@ public:
   }
 
 private:
-  ComprehensionValue::Scope scope() {
-    return {iterators_, tensors_, [this](const CExpr &expr) { return affine(expr); },
+  ComprehensionValue::Scope scope(const std::vector<Constraint> &domain) {
+    return {iterators_, domain, tensors_, [this](const CExpr &expr) { return affine(expr); },
             [this](const std::string &name) -> const Tensor & { return *made_.nest.tensor(name); }};
   }
 
@@ -339,7 +339,7 @@ private:
     statement_ = &statement;
     nameIterators();
     std::vector<Constraint> domain = domainOf();
-    ComprehensionValue value(view_, scope());
+    ComprehensionValue value(view_, scope(domain));
     Expr own = value.of(*statement.value);
     if (!value.refusal().empty())
       refuse(value.refusal());

@@ -1,6 +1,7 @@
 // Operators, functions and reads of a comprehension; see ComprehensionValue.h.
 #include "compiler/nest/ComprehensionValue.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tensmith::nest {
@@ -20,6 +21,59 @@ static Expr number(DataType type, double real, int64_t whole) {
 
 static Expr both(const Expr &a, const Expr &b) {
   return !a ? b : !b ? a : apply(Operation::And, {a, b});
+}
+
+/// Of whole numbers, where it is affine as written.
+static std::optional<Affine> affineOf(const Expr &expr) {
+  if (expr->operation == Operation::Index)
+    return expr->affine;
+  if (expr->operation == Operation::Constant && isInteger(expr->type))
+    return Affine(expr->integer);
+  bool isSum = expr->operation == Operation::Add || expr->operation == Operation::Subtract;
+  if (!isSum || !isInteger(expr->type))
+    return std::nullopt;
+  auto a = affineOf(expr->operands[0]), b = affineOf(expr->operands[1]);
+  if (!a || !b)
+    return std::nullopt;
+  return expr->operation == Operation::Add ? *a + *b : *a - *b;
+}
+
+/// The conditions of which all must hold; false: one of them has another form.
+static bool addConjuncts(const Expr &condition, std::vector<Constraint> &into) {
+  if (condition->operation == Operation::And) {
+    bool first = addConjuncts(condition->operands[0], into);
+    return addConjuncts(condition->operands[1], into) && first;
+  }
+  bool isLess = condition->operation == Operation::Less;
+  if (!isLess && condition->operation != Operation::LessEqual)
+    return false;
+  auto a = affineOf(condition->operands[0]), b = affineOf(condition->operands[1]);
+  if (a && b)
+    into.push_back(isLess ? less(*a, *b) : atLeast(*b, *a));
+  return a && b;
+}
+
+/// Whether one of the facts says it, or more.
+static bool isImplied(const Constraint &wanted, const std::vector<Constraint> &facts) {
+  if (wanted.value.isConstant())
+    return wanted.value.constant >= 0;
+  return std::any_of(facts.begin(), facts.end(), [&](const Constraint &fact) {
+    return fact.value.terms == wanted.value.terms && fact.value.constant <= wanted.value.constant;
+  });
+}
+
+std::vector<Constraint> ComprehensionValue::facts(const Expr &condition) const {
+  std::vector<Constraint> result = scope_.domain;
+  if (condition)
+    addConjuncts(condition, result);
+  return result;
+}
+
+bool ComprehensionValue::alwaysHolds(const Expr &condition) const {
+  std::vector<Constraint> asked;
+  return addConjuncts(condition, asked) &&
+         std::all_of(asked.begin(), asked.end(),
+                     [&](const Constraint &each) { return isImplied(each, scope_.domain); });
 }
 
 Expr ComprehensionValue::refuse(std::string why) {
@@ -57,6 +111,8 @@ Expr ComprehensionValue::of(const CExpr &expr, const Expr &active) {
     Expr condition = of(*expr.parts[0], active);
     if (!condition)
       return condition;
+    if (alwaysHolds(condition)) // as what an adjoint asks of ranges that are the operand's own
+      return of(*expr.parts[1], active);
     Expr yes = of(*expr.parts[1], both(active, condition));
     Expr no = of(*expr.parts[2], both(active, apply(Operation::Not, {condition})));
     return yes && no ? apply(Operation::Select, {condition, yes, no}) : Expr();
@@ -166,6 +222,9 @@ Expr ComprehensionValue::whole(const CExpr &expr, const Expr &active) {
                                         : cast(DataType::I64, value);
 }
 
+/// An index that may be outside of what the text tells of sizes is a gather, and reported. Where
+/// the sizes that are known here, and the statement's ranges, keep it inside, it is like any other;
+/// and where the conditions around the read do, they are its guard.
 Expr ComprehensionValue::read(const CExpr &expr, const Expr &active) {
   size_t number = size_t(expr.integer);
   auto name = scope_.tensors.find(number);
@@ -174,6 +233,8 @@ Expr ComprehensionValue::read(const CExpr &expr, const Expr &active) {
   const Tensor &tensor = scope_.tensor(name->second);
   Expression result{Operation::Load, tensor.type};
   result.tensor = tensor.name;
+  std::vector<Constraint> held = facts(active), guard; // of indices that ranges don't keep inside
+  bool isGuarded = true;
   for (size_t dim = 0; dim < expr.parts.size(); ++dim) {
     auto low = scope_.affine(*view_.function->tensors[number].lows[dim]);
     if (!low)
@@ -183,9 +244,16 @@ Expr ComprehensionValue::read(const CExpr &expr, const Expr &active) {
     Expr at = isAffine            ? index(given->affine - *low)
               : *low == Affine(0) ? given
                                   : apply(Operation::Subtract, {given, index(*low)});
-    if ((expr.checked >> dim) & 1) {
-      if (isAffine) // what may be outside is a gather
-        at = cast(DataType::I64, at);
+    bool mayBeOutside = ((expr.checked >> dim) & 1) && !isAffine;
+    isGuarded &= !mayBeOutside;
+    if (((expr.checked >> dim) & 1) && isAffine)
+      for (const Constraint &bound : within(at->affine, 0, tensor.extents[dim]))
+        if (!isImplied(bound, scope_.domain)) {
+          mayBeOutside = true;
+          isGuarded &= isImplied(bound, held);
+          guard.push_back(bound);
+        }
+    if (mayBeOutside) {
       std::string text = "(C2) " + std::to_string(expr.place.line) + ":" +
                          std::to_string(expr.place.column) + ": " + expr.text +
                          " is read at index {} along dimension " + std::to_string(dim) +
@@ -194,6 +262,14 @@ Expr ComprehensionValue::read(const CExpr &expr, const Expr &active) {
     }
     result.operands.push_back(std::move(at));
   }
+  if (!guard.empty() && isGuarded) {
+    result.reports.clear();
+    result.guard = std::move(guard);
+    result.operands.push_back(nest::constant(tensor.type, 0));
+  }
+  for (auto &[dim, report] : result.reports)
+    if (result.operands[dim]->operation == Operation::Index) // what may be outside is a gather
+      result.operands[dim] = cast(DataType::I64, result.operands[dim]);
   if (active && !result.reports.empty()) {
     result.isConditional = true;
     result.operands.push_back(active);

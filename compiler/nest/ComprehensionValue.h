@@ -38,6 +38,7 @@ class ComprehensionValue {
 public:
   struct Scope {
     const std::vector<std::string> &iterators;
+    const std::vector<Constraint> &domain;
     const std::map<size_t, std::string> &tensors; // names in the nest
     std::function<std::optional<Affine>(const comprehension::Expr &)> affine;
     std::function<const Tensor &(const std::string &)> tensor;
@@ -58,6 +59,9 @@ private:
   Expr function(const comprehension::Expr &expr, const Expr &active);
   Expr composed(const std::string &name, std::vector<Expr> x);
   Expr read(const comprehension::Expr &expr, const Expr &active);
+  /// What holds of points where the condition does; null: of all.
+  std::vector<Constraint> facts(const Expr &condition) const;
+  bool alwaysHolds(const Expr &condition) const;
 
   const graph::ComprehensionView &view_;
   Scope scope_;

@@ -162,6 +162,13 @@ def test_gradients_are_differences(name):
             assert abs((values[0] - values[1]) / 2e-6 - found[place]) < 1e-6 * (1 + abs(found[place])), (wrt, place)
 
 
+def test_a_gradient_reads_without_checks_what_its_ranges_keep_inside(tmp_path):
+    """Breaks if reads that are known to be inside are gathers: each element then has a check of its own, which take seconds to compile."""
+    ts.comprehension(GRADIENTS["product"]).f.grad(wrt=["A", "B"], dump_ir=tmp_path / "stages")
+    kernels = [path.read_text() for path in (tmp_path / "stages").glob("kernel-*.mlir")]
+    assert len(kernels) >= 3 and max(text.count("llvm.call") for text in kernels) < 10
+
+
 def test_a_function_without_derivative_is_named():
     f = ts.comprehension("def f(double(N) A) -> (C) { C(i) = lgamma(A(i)) }").f
     with pytest.raises(ts.Error, match="'lgamma' has no derivative"):
