@@ -122,15 +122,6 @@ LogicalResult inferPool(Op op, Inference infer, Type element, StringRef layout) 
 
 } // namespace
 
-/// One number for each output channel, where there is a bias.
-static LogicalResult checkBias(Inference &infer, AffineExpr outputs) {
-  if (!infer.present(2))
-    return success();
-  if (failed(infer.requireRank(2, 1, 1, "bias")))
-    return failure();
-  return infer.requireEqual(infer.dims(2)[0], outputs, "(V1)", "bias and output channels");
-}
-
 LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   if (failed(checkLayout(infer, *this, getLayout())))
@@ -158,7 +149,7 @@ LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
                                 "channels of x and group times those of w")))
     return failure();
   Window window{getStrides(), getPads(), getDilations()};
-  if (failed(checkWindow(infer, window, spatial)) || failed(checkBias(infer, w[0])))
+  if (failed(checkWindow(infer, window, spatial)) || failed(infer.requireBias(2, w[0], "(V1)")))
     return failure();
   x[channel] = w[0];
   for (size_t dim = 0; dim < spatial; ++dim)
@@ -187,7 +178,7 @@ LogicalResult ConvTransposeOp::inferResults(ShapeContext &shapes, SmallVectorImp
                          << " spatial dimensions";
   if (failed(infer.requireEqual(x[1], w[0], "(V1)", "channels of x and w")) ||
       failed(infer.requireMultiple(x[1], int64_t(getGroup()), "(V2)", "the number of channels")) ||
-      failed(checkBias(infer, w[1] * int64_t(getGroup()))))
+      failed(infer.requireBias(2, w[1] * int64_t(getGroup()), "(V1)")))
     return failure();
   x[1] = w[1] * int64_t(getGroup());
   for (size_t dim = 0; dim < spatial; ++dim)

@@ -112,7 +112,7 @@ def Graph_WinogradWeightsOp : Graph_Op<"winograd_weights"> {
 }
 def Graph_WinogradOutputOp : Graph_Op<"winograd_output"> {
   let summary = "images [N, image..., M] from the products [size * size, tiles, M], plus bias [M] if given";
-  let description = "(W2) There is a transform for outputs and taps. (W4) The tiles are those of whole images.";
+  let description = "(W2) There is a transform for outputs and taps. (W4) The tiles are those of whole images. (W5) The bias has one for each channel.";
   let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$bias, I64Attr:$outputs, I64Attr:$taps, DenseI64ArrayAttr:$image);
   let results = (outs Graph_Tensor:$y);
 }
@@ -137,7 +137,7 @@ def Graph_FourierWeightsOp : Graph_Op<"fourier_weights"> {
 }
 def Graph_FourierOutputOp : Graph_Op<"fourier_output"> {
   let summary = "images [N, image..., M] from the products [planes * group, tiles, M / group], plus bias [M] if given";
-  let description = "(F2) There is such a tile. (F4) The tiles are those of whole images.";
+  let description = "(F2) There is such a tile. (F4) The tiles are those of whole images. (F6) The bias has one for each channel.";
   let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$tile, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$image,
                    DefaultValuedAttr<I64Attr, "1">:$group);
   let results = (outs Graph_Tensor:$y);
@@ -145,7 +145,7 @@ def Graph_FourierOutputOp : Graph_Op<"fourier_output"> {
 def Graph_FourierConvOp : Graph_Op<"fourier_conv"> {
   let operations = "elements(shapes, getY()) * product(getWindow()) * 2";
   let summary = "depthwise convolution of an image [N, spatial..., C] by spectra w in pairs [tile's numbers, C], plus bias [C] if given";
-  let description = "(F1) x has one or two dimensions of known size that the window fits into. (F2) There is such a tile. (F5) w has all numbers of the tile, for each channel.";
+  let description = "(F1) x has one or two dimensions of known size that the window fits into. (F2) There is such a tile. (F5) w has all numbers of the tile, for each channel. (F6) The bias has one for each channel.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$tile, DenseI64ArrayAttr:$window,
                    DenseI64ArrayAttr:$pads);
   let results = (outs Graph_Tensor:$y);

@@ -65,10 +65,9 @@ SmallVector<int64_t> dilated(ArrayRef<int64_t> kernel, ArrayRef<int64_t> dilatio
 }
 
 LogicalResult checkGroup(Inference &infer, AffineExpr channels, int64_t group) {
-  auto known = infer.known(channels);
-  if (group >= 1 && (!known || *known % group == 0))
-    return success();
-  return infer.error() << "(F3) the channels are not divisible by " << group << " groups";
+  if (group < 1)
+    return infer.error() << "(F3) there are " << group << " groups";
+  return infer.requireMultiple(channels, group, "(F3)", "the number of channels");
 }
 
 /// Operand 0, with each plane of the spectra for each group.
@@ -83,10 +82,8 @@ LogicalResult checkPlanes(Inference &infer, const FourierTile &tile, int64_t gro
 /// Images that operand 0 has all tiles of.
 FailureOr<AffineExpr> imagesOf(Inference &infer, int64_t tiles) {
   AffineExpr all = infer.dims(0)[1];
-  auto count = infer.known(all);
-  if (count && *count % tiles != 0)
-    return infer.error() << "(F4) " << *count << " tiles are not those of whole images, of "
-                         << tiles;
+  if (failed(infer.requireMultiple(all, tiles, "(F4)", "the number of tiles")))
+    return failure();
   return infer.shapes.simplify(all.floorDiv(tiles));
 }
 
@@ -193,6 +190,8 @@ LogicalResult FourierOutputOp::inferResults(ShapeContext &shapes, SmallVectorImp
   auto isEmpty = [](int64_t size) { return size <= 0; };
   if (image.size() != getWindow().size() || llvm::any_of(image, isEmpty))
     return infer.error() << "(F4) the image must have as many dimensions as the window";
+  if (failed(infer.requireBias(1, infer.dims(0)[2] * group, "(F6)")))
+    return failure();
   return giveImages(infer, tile->tilesOf(image), image, group);
 }
 
@@ -237,6 +236,9 @@ LogicalResult FourierConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<
   if (w.size() != 2 || infer.known(w[0]) != tile->numbers())
     return infer.error() << "(F5) w must have the tile's " << tile->numbers()
                          << " numbers for each channel";
+  if (failed(infer.requireEqual(w[1], x.back(), "(F5)", "channels of x and w")) ||
+      failed(infer.requireBias(2, x.back(), "(F6)")))
+    return failure();
   for (int64_t size : *image)
     dims.push_back(infer.constant(size));
   dims.push_back(x.back());

@@ -147,6 +147,14 @@ LogicalResult Inference::requireEqual(AffineExpr a, AffineExpr b, StringRef cons
       {Condition::Relation::Equal, a, b, (constraint + " " + what + " differ: {a} and {b}").str()});
 }
 
+LogicalResult Inference::requireBias(unsigned operand, AffineExpr channels, StringRef constraint) {
+  if (!present(operand))
+    return success();
+  if (failed(requireRank(operand, 1, 1, "bias")))
+    return failure();
+  return requireEqual(dims(operand)[0], channels, constraint, "bias and output channels");
+}
+
 LogicalResult Inference::requireAtMost(AffineExpr a, AffineExpr b, const Twine &message) {
   return require({Condition::Relation::AtMost, a, b, message.str()});
 }

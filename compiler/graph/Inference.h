@@ -73,6 +73,9 @@ public:
   /// Sizes that must be equal.
   mlir::LogicalResult requireEqual(mlir::AffineExpr a, mlir::AffineExpr b,
                                    llvm::StringRef constraint, llvm::StringRef what);
+  /// One number for each output channel, where there is a bias.
+  mlir::LogicalResult requireBias(unsigned operand, mlir::AffineExpr channels,
+                                  llvm::StringRef constraint);
   /// a <= b; `message` says what else, with {a} and {b} for their values.
   mlir::LogicalResult requireAtMost(mlir::AffineExpr a, mlir::AffineExpr b,
                                     const llvm::Twine &message);

@@ -71,6 +71,8 @@ LogicalResult WinogradOutputOp::inferResults(ShapeContext &shapes, SmallVectorIm
   if (image.size() != 2 || image[0] == 0 || image[1] == 0 || infer.known(x[0]) != *planes)
     return infer.error() << "(W4) x must have a plane for each of " << *planes
                          << " frequencies, and the image a height and a width";
+  if (failed(infer.requireBias(1, x[2], "(W5)")))
+    return failure();
   if (image[0] < 0 || image[1] < 0) {
     auto declared = dyn_cast<RankedTensorType>(getY().getType());
     if (!declared || declared.getRank() != 4)
@@ -80,10 +82,8 @@ LogicalResult WinogradOutputOp::inferResults(ShapeContext &shapes, SmallVectorIm
   }
   int64_t tiles =
       llvm::divideCeil(image[0], getOutputs()) * llvm::divideCeil(image[1], getOutputs());
-  auto count = infer.known(x[1]);
-  if (count && *count % tiles != 0)
-    return infer.error() << "(W4) " << *count << " tiles are not those of whole images, of "
-                         << tiles;
+  if (failed(infer.requireMultiple(x[1], tiles, "(W4)", "the number of tiles")))
+    return failure();
   return infer.give(infer.element(0), {shapes.simplify(x[1].floorDiv(tiles)),
                                        infer.constant(image[0]), infer.constant(image[1]), x[2]});
 }

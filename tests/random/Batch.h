@@ -22,6 +22,7 @@ struct BatchOptions {
   bool toFirst = false;     // no more after a failure
   int points = 0;           // of the kernels' spaces, for each graph
   int64_t openRuns = 0;     // 0: sizes as drawn; else they are open, and run at so many
+  std::string breaking; // if any, graphs have a requirement whose message holds it, and break it
   std::vector<std::string>
       operators; // if any, each graph is one of these, in turn, with its operands
 };

@@ -130,7 +130,26 @@ std::optional<Sizes> BrokenSizes::find(size_t number, Random &random,
   return best;
 }
 
-std::optional<bool> isRefusedWhereKnown(func::FuncOp function, const Sizes &sizes) {
+namespace {
+
+/// Whether nothing is left to the run, or the operand is not there.
+bool isKnown(Type type) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  return isa<NoneType>(type) || (ranked && ranked.hasStaticShape());
+}
+
+} // namespace
+
+bool hasRequirement(Operation *op, StringRef text) {
+  llvm::SaveAndRestore all(graph::leftOutRequirement(), std::string());
+  graph::ShapeContext shapes(op->getContext());
+  return llvm::any_of(graph::conditionsOf(op, shapes), [&](const graph::Condition &own) {
+    return StringRef(own.message).contains(text);
+  });
+}
+
+std::optional<bool> isRefusedWhereKnown(func::FuncOp function, const Sizes &sizes,
+                                        Operation *last) {
   ScopedDiagnosticHandler quiet(function.getContext(), [](Diagnostic &) { return success(); });
   OwningOpRef<func::FuncOp> copy(cast<func::FuncOp>(function->clone()));
   graph::ShapeContext shapes(function.getContext());
@@ -140,10 +159,12 @@ std::optional<bool> isRefusedWhereKnown(func::FuncOp function, const Sizes &size
       return std::nullopt;
     argument.setType(type);
   }
-  for (Operation &op : copy->getBody().front()) {
+  for (auto [own, op] : llvm::zip(function.getBody().front(), copy->getBody().front())) {
     auto shape = dyn_cast<graph::ShapeFunction>(op);
     if (!shape || isa<graph::ConstantOp, graph::NoneOp>(op))
       continue;
+    if (!llvm::all_of(op.getOperandTypes(), isKnown))
+      return std::nullopt;
     // Types that it was given, as that of a reshape.
     for (Value result : op.getResults())
       if (Type type = known(result.getType(), sizes))
@@ -151,12 +172,10 @@ std::optional<bool> isRefusedWhereKnown(func::FuncOp function, const Sizes &size
     SmallVector<Type> types;
     if (failed(shape.inferResults(shapes, types)) || types.size() != op.getNumResults())
       return true;
-    for (auto [result, type] : llvm::zip_equal(op.getResults(), types)) {
-      auto ranked = dyn_cast<RankedTensorType>(type);
-      if (!ranked || !ranked.hasStaticShape())
-        return std::nullopt;
+    if (&own == last)
+      return false;
+    for (auto [result, type] : llvm::zip_equal(op.getResults(), types))
       result.setType(type);
-    }
   }
   return false;
 }

@@ -43,8 +43,13 @@ private:
   std::vector<Required> required_;
 };
 
-/// Whether the operators' records refuse the function where its sizes are these; nothing where some
-/// can't be told, as those that data decide.
-std::optional<bool> isRefusedWhereKnown(mlir::func::FuncOp function, const Sizes &sizes);
+/// Whether the records of the operators up to `last` refuse the function where its sizes are these;
+/// nothing where one of their operands has a size that can't be told, as those that data decide.
+std::optional<bool> isRefusedWhereKnown(mlir::func::FuncOp function, const Sizes &sizes,
+                                        mlir::Operation *last);
+
+/// Whether the operator has a requirement of open sizes whose message holds that text, left out or
+/// not.
+bool hasRequirement(mlir::Operation *op, llvm::StringRef text);
 
 } // namespace tensmith::random_graphs

@@ -168,6 +168,29 @@ Operation *blockProduct(Generator &g, StringRef name) {
                   {g.text("format", "q8_0"), g.i64("x_bits", 0)});
 }
 
+/// Of keys and values that are kept as they are.
+Operation *cachedAttention(Generator &g, StringRef name) {
+  Type f32 = g.builder.getF32Type(), i64 = g.builder.getI64Type();
+  int64_t pages = g.between(1, 4), positions = g.between(1, 5), listed = g.between(0, 3);
+  int64_t keyHeads = g.between(1, 2), heads = keyHeads * g.between(1, 2);
+  int64_t size = g.random.of({1, 4, 16, 20}), valueSize = g.random.of({1, 8, 16});
+  AffineExpr rows = g.drawDim();
+  auto cached = [&](int64_t each) {
+    return g.like(f32, {g.size(pages), g.size(positions), g.size(keyHeads), g.size(each)});
+  };
+  auto made = [&](int64_t each) { return g.like(f32, {rows, g.size(keyHeads), g.size(each)}); };
+  auto indices = [&](ArrayRef<AffineExpr> dims, int64_t below) {
+    return g.fresh(i64, dims, "index:" + std::to_string(below));
+  };
+  return g.create(
+      name,
+      {g.like(f32, {rows, g.size(heads), g.size(size)}), cached(size), cached(valueSize),
+       indices({rows, g.size(listed)}, pages), indices(rows, listed * positions + 1),
+       indices(rows, 1), made(size), made(valueSize)},
+      {g.text("format", ""), g.real("scale", 0.5), g.real("softcap", g.chance(0.2) ? 2.0 : 0.0),
+       g.i64("window", g.chance(0.3) ? g.between(1, 6) : 0), g.i64("q_bits", 0)});
+}
+
 Operation *comprehension(Generator &g, StringRef name) {
   static const char *const kTexts[] = {
       "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }",
@@ -195,6 +218,7 @@ ArrayRef<NamedRecipe> contractionRecipes() {
       {"gru", recurrent, 0.4},
       {"lstm", recurrent, 0.4},
       {"block_product", blockProduct, 0},
+      {"cached_attention", cachedAttention, 0},
       {"comprehension", comprehension, 0},
   };
   return kRecipes;

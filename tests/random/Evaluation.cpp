@@ -70,8 +70,19 @@ Result<std::vector<HostTensor>> evaluateNode(Operation *op, std::span<const Host
   return results;
 }
 
+bool isForKernel(Operation &op) {
+  return !isa<graph::ConstantOp, graph::NoneOp>(op) &&
+         !reference::find(op.getName().stripDialect());
+}
+
 static bool isNamed(OperationName name, llvm::ArrayRef<StringRef> names) {
   return llvm::is_contained(names, name.stripDialect());
+}
+
+/// Winograd's and Fourier's, around the products of a convolution.
+static bool isTransform(OperationName name) {
+  return name.stripDialect().starts_with("winograd_") ||
+         name.stripDialect().starts_with("fourier_");
 }
 
 static bool choosesElements(Operation *op) {
@@ -180,6 +191,7 @@ bool isContinuous(OperationName name) {
                                           "average_pool",
                                           "lp_pool",
                                           "conv_transpose",
+                                          "conv_weights_gradient",
                                           "softmax",
                                           "log_softmax",
                                           "layer_norm",
@@ -189,6 +201,7 @@ bool isContinuous(OperationName name) {
                                           "group_norm",
                                           "lrn",
                                           "attention",
+                                          "cached_attention",
                                           "rnn",
                                           "gru",
                                           "lstm",
@@ -224,7 +237,7 @@ bool isContinuous(OperationName name) {
                                           "reverse_sequence",
                                           "dequantize",
                                           "dropout"};
-  return isRingOperator(name) || isNamed(name, kContinuous);
+  return isRingOperator(name) || isTransform(name) || isNamed(name, kContinuous);
 }
 
 double epsilonOf(DataType type) {
@@ -330,8 +343,10 @@ public:
     if (noisy_ && !same && runParts(op))
       return {};
     if (noisy_ && !same && !choosesElements(op)) {
-      // What is made of several operators has intermediates that the results don't show.
-      bool composite = isa<graph::Decomposable>(op) && !isRingOperator(op->getName());
+      // What is made of several operators has intermediates that the results don't show, and so
+      // has a transform.
+      bool composite = isTransform(op->getName()) ||
+                       (isa<graph::Decomposable>(op) && !isRingOperator(op->getName()));
       // Gates lie next to 1, and what is left of it is the difference.
       double leastScale = isa<graph::RnnOp, graph::GruOp, graph::LstmOp>(op) ? 1 : 0;
       double depth = depthOf(operands, composite ? 1 : resultSize(*results));
@@ -418,6 +433,17 @@ Result<Evaluated> evaluateGraph(func::FuncOp function, std::span<const HostTenso
     if (Status status = evaluation.run(&op); !status.ok())
       return status;
   return std::move(evaluation.result);
+}
+
+Operation *firstRefused(func::FuncOp function, std::span<const HostTensor> inputs, Sizes sizes) {
+  GraphEvaluation evaluation(std::move(sizes), std::nullopt);
+  Block &block = function.getBody().front();
+  for (auto [argument, tensor] : llvm::zip_equal(block.getArguments(), inputs))
+    evaluation.give(argument, tensor, true);
+  for (Operation &op : block.without_terminator())
+    if (!evaluation.run(&op).ok())
+      return &op;
+  return nullptr;
 }
 
 Result<std::vector<HostTensor>> drawInputs(func::FuncOp function, const Sizes &sizes) {

@@ -29,6 +29,9 @@ void bindSizes(mlir::Type type, const HostTensor &tensor, Sizes &sizes);
 Result<std::vector<HostTensor>> evaluateNode(mlir::Operation *op,
                                              std::span<const HostTensor> operands, Sizes &sizes);
 
+/// Whether no runtime has the operator's reference: the compiler makes it for kernels alone.
+bool isForKernel(mlir::Operation &op);
+
 /// Whether the results are the same bits however the operator is compiled, given whether those of
 /// its operands are: elements moved or chosen, integers, sums and products of small whole numbers.
 bool areExact(mlir::Operation *op, llvm::ArrayRef<bool> operandsExact,
@@ -44,6 +47,10 @@ struct Evaluated {
 /// All values of the function, in its order; with noise from the seed where there is one.
 Result<Evaluated> evaluateGraph(mlir::func::FuncOp function, std::span<const HostTensor> inputs,
                                 Sizes sizes, std::optional<uint64_t> noiseSeed);
+
+/// The first operator that the reference refuses; null where it evaluates all of them.
+mlir::Operation *firstRefused(mlir::func::FuncOp function, std::span<const HostTensor> inputs,
+                              Sizes sizes);
 
 /// The inputs that the function's argument attributes describe, at the sizes of one run.
 Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, const Sizes &sizes);

@@ -130,6 +130,7 @@ llvm::ArrayRef<NamedRecipe> gatherRecipes();
 llvm::ArrayRef<NamedRecipe> movementRecipes();
 llvm::ArrayRef<NamedRecipe> normalizationRecipes();
 llvm::ArrayRef<NamedRecipe> resamplingRecipes();
+llvm::ArrayRef<NamedRecipe> transformRecipes();
 llvm::ArrayRef<NamedRecipe> windowRecipes();
 
 /// Operators of tensors alone and of attributes that its name says how to draw.

@@ -30,7 +30,7 @@ Dims regrouped(Generator &g, ArrayRef<AffineExpr> dims) {
 }
 
 /// A target that the run computes of x's own dimensions, in another order, with one that is left to
-/// -1.
+/// -1. A size of 0 is that, and not the operand's.
 Operation *reshapeByShape(Generator &g, StringRef name) {
   Value x = g.tensor(2, 4);
   SmallVector<int64_t> kept = g.permutation(g.rank(x));
@@ -41,7 +41,7 @@ Operation *reshapeByShape(Generator &g, StringRef name) {
   if (g.chance(0.5))
     std::swap(parts[0], parts[1]);
   Value target = g.helper(g.create("concat", parts, g.i64("axis", 0)));
-  return g.create(name, {x, target});
+  return g.create(name, {x, target}, g.flag("allowzero", true));
 }
 
 Operation *reshape(Generator &g, StringRef name) {

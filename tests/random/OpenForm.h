@@ -16,6 +16,8 @@
 namespace tensmith::random_graphs {
 
 /// Null where the graph has no dimension to open, or an operator can't be typed without knowing it.
-mlir::OwningOpRef<mlir::ModuleOp> openSizes(mlir::ModuleOp drawn, uint64_t seed, int64_t runs);
+/// `breaking`: only requirements whose message holds that are broken on purpose.
+mlir::OwningOpRef<mlir::ModuleOp> openSizes(mlir::ModuleOp drawn, uint64_t seed, int64_t runs,
+                                            llvm::StringRef breaking = {});
 
 } // namespace tensmith::random_graphs

@@ -9,7 +9,7 @@ namespace tensmith::random_graphs {
 namespace {
 
 // Of strings and other values that are no tensors of numbers, with regions, made by the compiler
-// for itself alone, or done by a library alone, or of blocks of few bits (tests/generation).
+// for itself alone, or done by a library alone, or of few bits (tests/generation).
 const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "string_normalize",
                                      "string_concat",
@@ -45,8 +45,6 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "tree_ensemble",
                                      "all_reduce_mean",
                                      "block_values",
-                                     "block_product",
-                                     "cached_attention",
                                      "bit_pack",
                                      "bit_conv",
                                      "unpack"};
@@ -108,8 +106,9 @@ double weightByRecord(OperationName name) {
 
 ArrayRef<ArrayRef<NamedRecipe>> tables() {
   static const ArrayRef<NamedRecipe> kTables[] = {
-      contractionRecipes(), creationRecipes(),      elementwiseRecipes(), gatherRecipes(),
-      movementRecipes(),    normalizationRecipes(), resamplingRecipes(),  windowRecipes()};
+      contractionRecipes(), creationRecipes(),  elementwiseRecipes(),
+      gatherRecipes(),      movementRecipes(),  normalizationRecipes(),
+      resamplingRecipes(),  transformRecipes(), windowRecipes()};
   return kTables;
 }
 

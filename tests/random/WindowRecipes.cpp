@@ -79,6 +79,28 @@ Operation *conv(Generator &g, StringRef name) {
   return g.create(name, {x, weight, bias}, attributes);
 }
 
+/// Of the cotangent of a convolution's result, which has the positions of the window.
+Operation *convWeightsGradient(Generator &g, StringRef name) {
+  Type type = g.drawFloat();
+  Value x = drawImage(g, type);
+  Dims dims = g.dims(x);
+  auto channels = g.known(dims[1]);
+  if (!channels || *channels == 0)
+    return nullptr;
+  Windows w = drawWindows(g, ArrayRef(dims).drop_front(2));
+  int64_t group = g.chance(0.3) ? *channels : 1, spatial = g.rank(x) - 2;
+  Dims result{dims[0], g.size(group * g.random.of({1, 2, 5, 16}))};
+  for (int64_t dim = 0; dim < spatial; ++dim) {
+    auto at = size_t(dim), end = size_t(dim + spatial);
+    int64_t reach = (w.kernel[at] - 1) * w.dilations[at] + 1;
+    AffineExpr first = dims[at + 2] + (w.pads[at] + w.pads[end] - reach);
+    result.push_back(g.shapes.simplify(first.floorDiv(w.strides[at]) + 1));
+  }
+  return g.create(name, {x, g.finiteLike(type, result)},
+                  {g.i64s("kernel", w.kernel), g.i64s("strides", w.strides), g.i64s("pads", w.pads),
+                   g.i64s("dilations", w.dilations), g.i64("group", group)});
+}
+
 Operation *deformConv(Generator &g, StringRef name) {
   Type type = g.builder.getF32Type();
   int64_t parts = g.between(1, 2), group = g.between(1, 2), stride = g.between(1, 2);
@@ -153,6 +175,7 @@ ArrayRef<NamedRecipe> windowRecipes() {
   static const NamedRecipe kRecipes[] = {
       {"conv", conv, 6},
       {"conv_transpose", conv, 0.7},
+      {"conv_weights_gradient", convWeightsGradient, 0},
       {"deform_conv", deformConv, 0.2},
       {"max_pool", pool, 1.5},
       {"average_pool", pool, 1.5},

@@ -70,6 +70,9 @@ int main(int argc, char **argv) {
   app.add_option("--open", options.openRuns,
                  "Open the inputs' sizes, and run at so many, wrong ones among them");
   app.add_flag("--check-bounds", options.checkBounds, "Check each access of the compiled code");
+  app.add_option("--breaking", options.breaking,
+                 "With --open: break requirements whose message holds this alone, in graphs that "
+                 "have one");
   app.add_option("--unchecked", tensmith::graph::leftOutRequirement(),
                  "Leave out the checks of sizes whose message holds this, to see that it fails");
   app.add_flag_callback(

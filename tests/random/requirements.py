@@ -11,7 +11,8 @@
 Graphs are drawn until one fails that doesn't with the requirement: compiled code computes something where the reference
 refuses, or reads outside of an operand, or is not compiled because nothing proves what it relies on, or the record takes
 known sizes that the reference refuses. They are graphs of one operator that the requirement may be of and what follows it,
-at sizes half of which are made to break one requirement, each in its turn (BrokenSizes.h).
+at sizes half of which are made to break that requirement (BrokenSizes.h); a refusal that only says that a size can't be
+computed finds it out, too, since it is none of a requirement.
 The exit status is 1 where a requirement can be left out and no graph fails.
 """
 
@@ -31,9 +32,10 @@ PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", FOLDER.parents[1] / "bui
 NOTHING_TO_DRAW = 3  # the exit status where no operator has a recipe
 MOST_OF_THEIR_OWN = 8  # graphs that fail with the requirement, too
 
-CALL = re.compile(r"\b(require(?:Equal|OneOr|Multiple|AtMost|Broadcast|Count)?|Pair)\s*[({]")
+CALL = re.compile(r"(?<!::)\b(require(?:Equal|OneOr|Multiple|AtMost|Broadcast|Bias|Count)?|Pair)\s*[({]")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 LITERALS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')
+BIAS = "bias and output channels"
 # What the messages of a call hold besides its own words.
 BEHIND = {"requireEqual": " differ", "requireCount": " differ", "requireOneOr": " differ", "requireMultiple": " is no multiple", "Pair": " differ"}
 
@@ -91,8 +93,10 @@ def requirements(folder):
             words = words or next((value for name, value in constants.items() if name in inside), "")
             if kind == "requireBroadcast" and words:
                 message = f"the dimensions of '{words}' and of x differ"
-            elif kind == "requireOneOr" and words.startswith("the dimensions of '"):
-                continue  # requireBroadcast's own, which its callers name
+            elif kind == "requireBias":
+                message = f"{BIAS} differ"
+            elif (kind == "requireOneOr" and words.startswith("the dimensions of '")) or words == BIAS:
+                continue  # requireBroadcast's own, which its callers name, and requireBias's
             elif words and not re.fullmatch(r"[\w ]* differ: \{a\} and \{b\}| is no multiple of ", words):
                 ends = inside.rstrip().endswith(f'{words}"')  # where it is the last part, too
                 message = words.strip(": ") + (BEHIND.get(kind, "") if ends else "")
@@ -107,7 +111,7 @@ def draw(text, of, first, count, folder, unchecked):
     command = [PROGRAM, "--open", "8", "--first", first, "--count", count, "--check-bounds", "--to-first", "--no-reduce", "--out", folder]
     # Of any operator: each in its turn, since graphs of many are slow and have few of the one.
     of = of or sorted(set(mnemonics(GRAPH).values()))
-    command += [*(["--unchecked", text] if unchecked else []), "--operators", ",".join(of)]
+    command += ["--breaking", text, *(["--unchecked", text] if unchecked else []), "--operators", ",".join(of)]
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     lines = [re.match(r"seed (\d+) ((?!not evaluated).*)", line) for line in result.stdout.splitlines()]
     found = next((line for line in lines if line), None)

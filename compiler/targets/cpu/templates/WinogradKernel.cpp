@@ -236,11 +236,11 @@ protected:
 
 class InputEmitter : TransformEmitter {
 public:
-  InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const Machine &machine,
-               const Point &asked, ValueRange results)
+  InputEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::WinogradInputOp root,
+               const Machine &machine, const Point &asked, ValueRange results)
       : TransformEmitter(emitter, root.getOutputs(), root.getTaps(),
                          cast<RankedTensorType>(root.getX().getType()), machine, asked),
-        root_(root), result_(results[0]), tiles_(emitter.dims(root.getY())[1]) {}
+        kernel_(kernel), root_(root), results_(results), tiles_(emitter.dims(root.getY())[1]) {}
 
   void emitItem(Value item) {
     beginItem(item);
@@ -252,9 +252,10 @@ public:
       for (Value pixel : pixels)
         x.push_back(emitter_.load(pixel, element_, channel, lanes_, mask));
       for (auto [plane, value] : llvm::enumerate(transform.apply(x))) {
-        Value row = math_.add(math_.mul(tiles_, plane), tile);
-        emitter_.store(result_, element_, math_.add(math_.mul(row, channels_), channel), value,
-                       mask);
+        Value row = math_.add(math_.mul(tiles_, plane), tile), made = value;
+        emitter_.define(root_.getY(), [made](const Position &) { return made; });
+        storeResults(emitter_, kernel_, results_,
+                     {{math_.constant(int64_t(plane)), tile, channel}, lanes_, mask}, row);
       }
     });
   }
@@ -285,8 +286,10 @@ private:
     return pixels;
   }
 
+  graph::KernelOp kernel_;
   graph::WinogradInputOp root_;
-  Value result_, tiles_;
+  ValueRange results_;
+  Value tiles_;
 };
 
 class OutputEmitter : TransformEmitter {
@@ -421,7 +424,7 @@ static KernelParts winogradParts(graph::KernelOp kernel, Operation *root, const 
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     if (auto input = dyn_cast<graph::WinogradInputOp>(root))
       return emitItems(emitter.math, begin, end,
-                       InputEmitter(emitter, input, machine, asked, results));
+                       InputEmitter(emitter, kernel, input, machine, asked, results));
     emitItems(emitter.math, begin, end,
               OutputEmitter(emitter, kernel, cast<graph::WinogradOutputOp>(root), machine, asked,
                             results));
