@@ -18,6 +18,23 @@ def turns(runs, seconds, least=5):
     return times
 
 
+def cpu_turns(runs, rounds=5, seconds=0, given=None):
+    """name -> the process's CPU seconds in each of so many rounds, or more within `seconds`. Each round begins with another of the runs.
+
+    given: of a round's number what its runs are called with, made outside of the time."""
+    taken, order, start = {name: [] for name in runs}, list(runs), time.perf_counter()
+    number = 0
+    while number < rounds or time.perf_counter() - start < seconds:
+        for name in order:
+            arguments = given(number) if given else ()
+            before = time.process_time()
+            runs[name](*arguments)
+            taken[name].append(time.process_time() - before)
+        order = order[1:] + order[:1]
+        number += 1
+    return taken
+
+
 def microseconds(times):
     """(median, least) of each list of seconds."""
     return [(statistics.median(own) * 1e6, min(own) * 1e6) for own in times]

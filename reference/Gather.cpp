@@ -12,15 +12,21 @@ const HostTensor &indexOperand(Workspace &workspace, size_t operand, std::string
   return indices;
 }
 
+std::string indexRefusal(std::string_view index, std::optional<int64_t> size) {
+  std::string text = "holds " + std::string(index) + ", outside of the dimension";
+  if (size)
+    text += ": [-" + std::to_string(*size) + ", " + std::to_string(*size) + ")";
+  return text;
+}
+
 int64_t checkedIndex(Workspace &workspace, const HostTensor &indices, int64_t position,
                      int64_t size) {
   int64_t index = indices.getInt(position);
   if (index >= -size && index < size)
     return index < 0 ? index + size : index;
   if (workspace.ok())
-    workspace.reject("indices", "holds " + std::to_string(index) + " at " +
-                                    std::to_string(position) + ", outside of [-" +
-                                    std::to_string(size) + ", " + std::to_string(size) + ")");
+    workspace.reject("indices", indexRefusal(std::to_string(index), size) + ", at position " +
+                                    std::to_string(position));
   return 0;
 }
 

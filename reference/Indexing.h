@@ -5,14 +5,21 @@
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
 
+#include <optional>
+#include <string>
+
 namespace tensmith::reference {
 
 /// A required operand of integers.
 const HostTensor &indexOperand(Workspace &workspace, size_t operand, std::string_view name,
                                int64_t rank = kAnyRank);
 
-/// The index at `position`, in [0, size); rejects one outside of [-size, size), naming it and the
-/// bound.
+/// What is told of an index that is not there, by compiled code too: `index` as text, and the
+/// dimension's size where it is known before the run.
+std::string indexRefusal(std::string_view index, std::optional<int64_t> size);
+
+/// The index at `position`, in [0, size); rejects one outside of [-size, size), naming it, the
+/// bound and its place.
 int64_t checkedIndex(Workspace &workspace, const HostTensor &indices, int64_t position,
                      int64_t size);
 

@@ -5,6 +5,8 @@
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/IndexCode.h"
 
+#include "reference/Indexing.h"
+
 using namespace mlir;
 
 namespace tensmith::graph {
@@ -13,11 +15,12 @@ namespace {
 /// What is told of an index that is not there. A kernel tells one number, the index; so a size that
 /// only the run knows is not in the text.
 std::string refusalText(Operation *op, int64_t size) {
-  std::string text =
-      (op->getName().stripDialect() + ": operand 'indices' holds {}, outside of ").str();
-  if (ShapedType::isDynamic(size))
-    return text + "the dimension that it selects from";
-  return text + "[-" + std::to_string(size) + ", " + std::to_string(size) + ")";
+  std::optional<int64_t> known;
+  if (!ShapedType::isDynamic(size))
+    known = size;
+  return (op->getName().stripDialect() + ": operand 'indices' " +
+          reference::indexRefusal("{}", known))
+      .str();
 }
 
 /// A data-dependent index along a dimension of the first operand: negative ones counted from the

@@ -176,15 +176,17 @@ private:
     SmallVector<Value> old(states.begin(), states.end());
     UpdateValues update{results, old, gradients_.lookup(parameter.state)};
     auto table = cast<RankedTensorType>(update.gradient.getType());
-    bool isLazy = optimiser_.setting(kLazyRows) != 0,
-         goesByRows = optimiser_.goesByRows(arguments, table);
+    bool isLazy = optimiser_.setting(kLazyRows) != 0;
+    if (!isLazy && (addsDecay() || !leavesZeros(update)))
+      return false;
+    bool goesByRows = optimiser_.goesByRows(arguments, table);
     if (isLazy && !goesByRows)
       return Status(StatusCode::InvalidModel,
                     optimiser_.name() + ": rows can't be updated one by one (" + kLazyRows +
                         "), since update makes its results by more than element-wise operators and "
                         "numbers, of other rows, their number or places; leave " +
                         kLazyRows + " at 0");
-    if (!isLazy && (!goesByRows || addsDecay() || !leavesZeros(update)))
+    if (!goesByRows)
       return false;
     for (auto &[name, value] : arguments)
       if (llvm::is_contained(old, value))

@@ -120,7 +120,7 @@ def test_elements_that_are_not_there(axis):
     places = numpy.zeros((2, 2), numpy.int64)
     for place in (3, -4):
         places[1, 1] = place
-        with pytest.raises(tensmith.Error, match=f"scatter_elements: operand 'indices' holds {place}, outside of what it changes"):
+        with pytest.raises(tensmith.Error, match=f"scatter_elements: operand 'indices' holds {place}, outside of the dimension"):
             compiled(numpy.zeros((3, 3), numpy.float32), places, numpy.ones((2, 2), numpy.float32))
 
 
@@ -142,7 +142,7 @@ def test_what_is_selected_is_there(op):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     for each in (tensmith.compile(model), tensmith.compile(model, reference=True)):
         for place in (3, -4):
-            with pytest.raises(tensmith.Error, match=f"operand 'indices' holds {place}\\b.*, outside|operand 'indices' holds {place} at"):
+            with pytest.raises(tensmith.Error, match=f"operand 'indices' holds {place}, outside of the dimension"):
                 each.run(numpy.zeros((2, 3), numpy.float32), numpy.array([[0, 1], [0, place]]))
 
 

@@ -94,7 +94,7 @@ def test_ratios_are_of_medians(tmp_path):
 
 # Breaks if a model that doesn't agree is counted among those that do.
 def test_doors_of_pytorch(tmp_path):
-    net = {"model": "resnet18", "side": 64, "from_torch": 3e-7, "compile": 5e-7, "graphs": 2, "graphs_of_eager": 1}
+    net = {"model": "resnet18", "library": "torchvision", "side": 64, "from_torch": 3e-7, "compile": 5e-7, "graphs": 2, "graphs_of_eager": 1}
     tree = copy_of_readme(tmp_path, [("torch-models.json", {"tolerance": 1e-4, "models": [net, net | {"compile": 2e-4}, net | {"compile": "Error"}]})])
     assert update(tree).returncode == 0
     page = (tree / "docs/pytorch.md").read_text()

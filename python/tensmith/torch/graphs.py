@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
 from ..lowered import bytes_of, compiled, settings_of
-from . import contraction, control, elementwise, indexing, losses, movement, pooling, random, reduction, run, sizes  # noqa: F401, the functions register themselves
+from . import run, sizes
 from .decompositions import decompositions
 from .lowering import Lowering, check_supported, lower
 

@@ -12,6 +12,8 @@
 // its own part of the indices alone, in their order.
 #include "compiler/targets/cpu/templates/ScatterKernel.h"
 
+#include "reference/Indexing.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -81,7 +83,8 @@ protected:
     return {given, math_.select(math_.less(given, size), given, math_.add(given, size))};
   }
   void check(Value isWithin, Value given) {
-    emitter_.check(isWithin, name_ + ": operand 'indices' holds {}, outside of what it changes",
+    emitter_.check(isWithin,
+                   name_ + ": operand 'indices' " + reference::indexRefusal("{}", std::nullopt),
                    given);
   }
 
