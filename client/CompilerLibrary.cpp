@@ -46,6 +46,7 @@ CompilerLibrary open() {
   find(handle, "ts_tuning_describe", library.tuningDescribe, failure);
   find(handle, "ts_tuning_feature_names", library.tuningFeatureNames, failure);
   find(handle, "ts_tuning_features", library.tuningFeatures, failure);
+  find(handle, "ts_tuning_loops", library.tuningLoops, failure);
   find(handle, "ts_tuning_build", library.tuningBuild, failure);
   find(handle, "ts_tuning_drop", library.tuningDrop, failure);
   find(handle, "ts_tuning_measure", library.tuningMeasure, failure);

@@ -34,6 +34,7 @@ struct CompilerLibrary {
   decltype(&ts_tuning_describe) tuningDescribe = nullptr;
   decltype(&ts_tuning_feature_names) tuningFeatureNames = nullptr;
   decltype(&ts_tuning_features) tuningFeatures = nullptr;
+  decltype(&ts_tuning_loops) tuningLoops = nullptr;
   decltype(&ts_tuning_build) tuningBuild = nullptr;
   decltype(&ts_tuning_drop) tuningDrop = nullptr;
   decltype(&ts_tuning_measure) tuningMeasure = nullptr;

@@ -175,20 +175,27 @@ size_t KernelTuner::step(size_t most) {
 }
 
 void KernelTuner::measure(std::vector<Entry> &entries) {
-  for (int turn = 0; turn < settings_.turns; ++turn) {
+  std::vector<Entry *> left;
+  for (Entry &entry : entries)
+    if (entry.candidate)
+      left.push_back(&entry);
+  int sure = 1 + int(batches_++ % settings_.turns); // turns before the slower half goes
+  for (int turn = 0; turn < settings_.turns && !left.empty(); ++turn) {
     RunOutcome beside = bench_.run(*incumbent_);
     if (!beside.isTimed())
       continue; // the machine, not the candidates
-    for (Entry &entry : entries) {
-      bool isHopeless = !entry.ratios.empty() && medianOf(entry.ratios) > settings_.hopeless;
-      if (!entry.candidate || isHopeless || (turn > 0 && !entry.last.isTimed()))
+    for (Entry *entry : left) {
+      entry->last = bench_.run(*entry->candidate);
+      if (!entry->last.isTimed())
         continue;
-      entry.last = bench_.run(*entry.candidate);
-      if (!entry.last.isTimed())
-        continue;
-      entry.seconds.push_back(entry.last.seconds);
-      entry.ratios.push_back(entry.last.seconds / beside.seconds);
+      entry->seconds.push_back(entry->last.seconds);
+      entry->ratios.push_back(entry->last.seconds / beside.seconds);
     }
+    std::erase_if(left, [](const Entry *entry) { return !entry->last.isTimed(); });
+    if (turn + 1 < sure)
+      continue;
+    std::ranges::stable_sort(left, {}, [](const Entry *entry) { return medianOf(entry->ratios); });
+    left.resize((left.size() + 1) / 2);
   }
 }
 

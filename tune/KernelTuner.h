@@ -1,10 +1,12 @@
 // One kernel: a search, trials, and the point that has proved the fastest so far.
 //
 // The incumbent, at first the estimates' point, is run beside every batch of candidates, and times
-// count relative to its own of the same turn, so that a drift of the machine cancels. A candidate
-// that is hopeless after its first turn gets no more. One that looks faster than the incumbent
-// takes its place only by a challenge (Challenge.h), and then stands in the database as the
-// kernel's winner: whatever happens to this process afterwards.
+// count relative to its own of the same turn, so that a drift of the machine cancels. Turns go to
+// the candidates that seem fast: after one the slower half of a batch gets no more, and so on; in
+// the next batch after two, then after all, since what one turn says may be wrong (Li et al.,
+// Hyperband, 2018, whose resource is here the number of turns). One that looks faster than the
+// incumbent takes its place only by a challenge (Challenge.h), and then stands in the database as
+// the kernel's winner: whatever happens to this process afterwards.
 //
 // The search begins near the estimates' point and at what other kernels' history suggests
 // (Precedents.h).
@@ -23,8 +25,7 @@ struct TuningSettings {
   Acquisition acquisition = Acquisition::Mean;
   uint64_t seed = 1;
   size_t batch = 8;
-  int turns = 3;          // of a candidate that is not hopeless
-  double hopeless = 1.5;  // times the incumbent's time
+  int turns = 3;          // of a candidate, at most
   std::string compiler;   // version, for the database
   bool precedents = true; // whether other kernels' history is looked at
 };
@@ -84,7 +85,7 @@ private:
   std::optional<size_t> estimated_, incumbent_; // candidates
   std::string incumbentChoices_, broken_;
   double before_ = 0, best_ = 0;
-  int64_t trials_ = 0, failures_ = 0;
+  int64_t trials_ = 0, failures_ = 0, batches_ = 0;
   std::vector<double> curve_;
 };
 

@@ -113,23 +113,40 @@ ModelSession::ModelSession(const std::string &model, const client::CompileSettin
 
 ModelSession::~ModelSession() { library().tuningFree(handle_); }
 
+static TunableKernel kernelOf(const client::Json &json, const std::string &machine) {
+  TunableKernel kernel;
+  kernel.name = {machine, json.value("key", ""), json.value("kernel", "")};
+  kernel.nodes = json.value("nodes", std::vector<std::string>());
+  kernel.kind = json.value("template", "");
+  kernel.estimated = json.value("estimated", "");
+  kernel.untunable = json.value("untunable", "");
+  kernel.uses = json.value("uses", 1.0);
+  kernel.flops = json.value("flops", 0.0);
+  kernel.bytes = json.value("bytes", 0.0);
+  kernel.space =
+      SearchSpace::fromJson(json.value("choices", client::Json::array()), kernel.name.structure);
+  return kernel;
+}
+
 std::vector<TunableKernel> ModelSession::kernels() const {
   std::vector<TunableKernel> kernels;
-  for (const client::Json &json : description_["kernels"]) {
-    TunableKernel kernel;
-    kernel.name = {machine_, json.value("key", ""), json.value("kernel", "")};
-    kernel.nodes = json.value("nodes", std::vector<std::string>());
-    kernel.kind = json.value("template", "");
-    kernel.estimated = json.value("estimated", "");
-    kernel.untunable = json.value("untunable", "");
-    kernel.uses = json.value("uses", 1.0);
-    kernel.flops = json.value("flops", 0.0);
-    kernel.bytes = json.value("bytes", 0.0);
-    kernel.space =
-        SearchSpace::fromJson(json.value("choices", client::Json::array()), kernel.name.structure);
-    kernels.push_back(std::move(kernel));
-  }
+  for (const client::Json &json : description_["kernels"])
+    kernels.push_back(kernelOf(json, machine_));
   return kernels;
+}
+
+std::vector<TunableKernel> ModelSession::decisions() const {
+  std::vector<TunableKernel> decisions;
+  for (const client::Json &json : description_["decisions"])
+    decisions.push_back(kernelOf(json, machine_));
+  return decisions;
+}
+
+client::Json ModelSession::choicesOf(const std::string &key) const {
+  for (const client::Json &json : description_["kernels"])
+    if (json.value("key", "") == key)
+      return json.value("choices", client::Json::array());
+  return client::Json::array();
 }
 
 std::optional<size_t> ModelSession::build(const std::string &key, const std::string &choices,
@@ -151,6 +168,16 @@ Features ModelSession::features(const std::string &key, const std::string &choic
   if (!messageOf(library().tuningFeatures(handle_, key.c_str(), choices.c_str(), &json)).empty())
     return {};
   return client::parseJson(take(json), "features").get<Features>();
+}
+
+Features ModelSession::loops(const std::string &key, const std::string &choices) {
+  char *json = nullptr;
+  if (!messageOf(library().tuningLoops(handle_, key.c_str(), choices.c_str(), &json)).empty())
+    return {};
+  std::vector<Loop> loops;
+  for (const client::Json &row : client::parseJson(take(json), "loops"))
+    loops.push_back({row.at(0).get<int64_t>(), {row.begin() + 1, row.end()}});
+  return treeFeatures(loops);
 }
 
 RunOutcome ModelSession::runBy(const Runner &runner, size_t candidate) {
@@ -195,9 +222,10 @@ RunOutcome ModelSession::run(size_t candidate) {
   return outcome;
 }
 
-RunOutcome ModelSession::runModule(const std::string &path) {
+RunOutcome ModelSession::runModule(const std::string &path, double seconds) {
   static const std::vector<std::string> kNone;
   Run run(runners_.empty() ? kNone : runners_.front().words, settings_);
+  run.run.repeat_seconds = std::max(seconds, settings_.repeatSeconds);
   char *json = nullptr;
   ts_status *status = library().tuningMeasureModule(path.c_str(), &run.run, &json);
   return outcomeOf(status, json);

@@ -33,15 +33,23 @@ public:
 
   const std::string &machine() const { return machine_; }
   std::vector<TunableKernel> kernels() const;
+  /// Of operators, by rewrites (TunableKernel's `kind`, `flops` and `bytes` are empty).
+  std::vector<TunableKernel> decisions() const;
+  /// What a decision may tell as its error.
+  double mostError() const { return description_.value("most_error", 0.0); }
+  /// As the compiler tells of them (ts_tuning_describe); none: there is no such kernel.
+  client::Json choicesOf(const std::string &key) const;
 
   std::optional<size_t> build(const std::string &key, const std::string &choices,
                               std::string &why) override;
   void drop(size_t candidate) override;
   RunOutcome run(size_t candidate) override;
   Features features(const std::string &key, const std::string &choices) override;
+  /// Its tree of loops, for `treeGruModel`; empty where it has none.
+  Features loops(const std::string &key, const std::string &choices);
 
-  /// Any module, on inputs that are made up.
-  RunOutcome runModule(const std::string &path);
+  /// Any module, on inputs that are made up, for so long at least.
+  RunOutcome runModule(const std::string &path, double seconds);
 
 private:
   struct Runner {

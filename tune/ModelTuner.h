@@ -1,6 +1,7 @@
 // All kernels of a model, within a box of time or trials: `tensmith tune`.
 //
-// Rounds go to kernels by the task scheduler (TaskScheduler.h). What is found stands in the
+// First operators are tuned, by the model's time: what rewrites decide for each (DecisionBench.h).
+// Then rounds go to kernels by the task scheduler (TaskScheduler.h). What is found stands in the
 // database as soon as it is found. At the end the model is compiled without the winners and with
 // them, and both are run in turns: what the report promises is that. Where the whole is not faster
 // though its kernels were, this run's winners are taken back.
@@ -22,6 +23,7 @@ struct TuneRequest {
   double seconds = 0; // 0: no box of time
   int64_t trials = 0; // 0: any number
   bool measuresModel = true;
+  bool tunesDecisions = true; // what rewrites decide, before kernels' points
 };
 
 struct TuneProgress {
@@ -41,7 +43,8 @@ struct TuneCallbacks {
 /// The report: {"model", "machine", "database", "trials", "failures", "seconds", "before_ms",
 /// "after_ms" (of the model; null: not measured), "confidence" (null where nothing won), "kernels":
 /// [{"key", "kernel", "nodes", "template", "uses", "points", "trials", "failures", "before_us",
-/// "after_us", "choices", "estimated", "untunable", "curve_us", "importances", "predicted"}]}.
+/// "after_us", "choices", "estimated", "untunable", "curve_us", "importances", "predicted"}],
+/// "decisions": the same of operators, whose times are the model's}.
 client::Json tuneModel(const TuneRequest &request, const TuneCallbacks &callbacks);
 
 } // namespace tensmith::tune

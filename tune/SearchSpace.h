@@ -68,6 +68,10 @@ public:
     configuration[dimension] = value;
     return radix_.completed(std::move(configuration));
   }
+  /// Without choices that don't exist in it, and first values for those that do and were absent.
+  Configuration completed(Configuration configuration) const {
+    return radix_.completed(std::move(configuration));
+  }
   /// One choice, drawn, takes another value, drawn.
   Configuration mutated(const Configuration &configuration, Random &random) const;
   /// Each choice as one of the parents makes it.

@@ -20,13 +20,12 @@ double speedOfKind(const Task &task, std::span<const Task> all) {
   return most;
 }
 
-/// Of a kernel that nobody has run: what it has to do, where operands are a bottleneck, too.
+} // namespace
+
 double weightOf(const Task &task) {
-  constexpr double kOperationsOfByte = 8;
+  constexpr double kOperationsOfByte = 8; // where operands are a bottleneck, too
   return task.uses * (task.flops + kOperationsOfByte * task.bytes);
 }
-
-} // namespace
 
 double expectedGain(const Task &task, std::span<const Task> all) {
   if (task.isDone || task.best <= 0 || task.history.empty())

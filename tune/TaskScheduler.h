@@ -21,6 +21,10 @@ struct Task {
   bool isDone = false;         // nothing more can be tried
 };
 
+/// Of a kernel that nobody has run: what it has to do in the model's run, as a number that can be
+/// compared.
+double weightOf(const Task &task);
+
 /// What trials of the task are expected to win, in seconds of the model's run for each.
 double expectedGain(const Task &task, std::span<const Task> all);
 

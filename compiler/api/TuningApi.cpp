@@ -159,6 +159,24 @@ ts_status *ts_tuning_features(ts_tuning *tuning, const char *key, const char *ch
   });
 }
 
+ts_status *ts_tuning_loops(ts_tuning *tuning, const char *key, const char *choices, char **json) {
+  return guarded([&]() -> Status {
+    if (!tuning || !key || !choices || !json)
+      return missing("an argument");
+    CompileLimits limits(tuning->options);
+    auto loops = tuning->session->loops(key, choices);
+    if (!loops.ok())
+      return loops.status();
+    llvm::json::Array list;
+    for (const pipeline::LoopNode &node : *loops) {
+      llvm::json::Array numbers(node.numbers);
+      numbers.insert(numbers.begin(), node.parent);
+      list.push_back(std::move(numbers));
+    }
+    return copyText(textOf(std::move(list)), json);
+  });
+}
+
 ts_status *ts_tuning_build(ts_tuning *tuning, const char *key, const char *choices,
                            size_t *candidate) {
   return guarded([&]() -> Status {

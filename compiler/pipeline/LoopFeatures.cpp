@@ -92,6 +92,7 @@ using Amounts = std::array<double, kAmounts>;
 struct Place {
   double length = 1, around = 1, carried = 0, statements = 0, depth = 0;
   Amounts each{}; // of all its runs
+  int64_t number = 0, parent = -1;
   double heat() const {
     return each[Fma] + each[Add] + each[Multiply] + each[Special] + each[LoadBytes] / 64;
   }
@@ -256,6 +257,8 @@ private:
       inner.around = times_;
       inner.carried = double(loop.getNumRegionIterArgs());
       inner.depth = double(around_.size());
+      inner.number = int64_t(loops);
+      inner.parent = place.number;
       double before = times_;
       times_ *= length;
       around_.push_back({loop.getInductionVar(), length});
@@ -364,6 +367,15 @@ std::vector<FeatureName> makeNames() {
   return names;
 }
 
+std::vector<double> numbersOf(const Place &place) {
+  std::vector<double> numbers;
+  for (double each : {place.length, place.around, place.carried, place.statements, place.depth})
+    numbers.push_back(logarithm(each));
+  for (double each : place.each)
+    numbers.push_back(logarithm(each));
+  return numbers;
+}
+
 } // namespace
 
 std::span<const FeatureName> loopFeatureNames() {
@@ -398,14 +410,19 @@ std::vector<double> loopFeatures(const kernel::EmittedKernel &kernel) {
   for (double each : all)
     features.push_back(logarithm(each));
   walk.places.resize(std::max(walk.places.size(), kHottest));
-  for (size_t i = 0; i < kHottest; ++i) {
-    const Place &place = walk.places[i];
-    for (double each : {place.length, place.around, place.carried, place.statements, place.depth})
-      features.push_back(logarithm(each));
-    for (double each : place.each)
-      features.push_back(logarithm(each));
-  }
+  for (size_t i = 0; i < kHottest; ++i)
+    llvm::append_range(features, numbersOf(walk.places[i]));
   return features;
+}
+
+std::vector<LoopNode> loopTree(const kernel::EmittedKernel &kernel) {
+  Walk walk(*kernel.module);
+  llvm::stable_sort(walk.places,
+                    [](const Place &a, const Place &b) { return a.number < b.number; });
+  std::vector<LoopNode> tree;
+  for (const Place &place : walk.places)
+    tree.push_back({place.parent, numbersOf(place)});
+  return tree;
 }
 
 } // namespace tensmith::pipeline

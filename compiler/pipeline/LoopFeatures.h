@@ -26,4 +26,12 @@ std::span<const FeatureName> loopFeatureNames();
 /// Amounts are log2(1 + x).
 std::vector<double> loopFeatures(const kernel::EmittedKernel &kernel);
 
+/// A loop of the program, or what stands outside of any.
+struct LoopNode {
+  int64_t parent;              // its number; -1: none
+  std::vector<double> numbers; // of what stands in it and in no loop within: a hot place's features
+};
+/// The tree of all loops: a parent comes before what is in it, and the first is the root.
+std::vector<LoopNode> loopTree(const kernel::EmittedKernel &kernel);
+
 } // namespace tensmith::pipeline

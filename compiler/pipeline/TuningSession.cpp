@@ -5,6 +5,7 @@
 #include "compiler/graph/Outputs.h"
 #include "compiler/module/ModuleWriter.h"
 #include "compiler/pipeline/Compilation.h"
+#include "compiler/rewrite/RoundingError.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
@@ -98,6 +99,7 @@ Status TuningSession::collect(ModuleOp module) {
   conditions_ = compilation.choices().conditions();
   llvm::StringMap<size_t> numbers;
   llvm::json::Value offers = llvm::cantFail(llvm::json::parse(compilation.choices().spacesJson()));
+  collectDecisions(*offers.getAsArray(), compilation.choices());
   for (llvm::json::Value &offered : *offers.getAsArray()) {
     llvm::json::Object &object = *offered.getAsObject();
     std::string key = object.getString("key")->str();
@@ -119,6 +121,36 @@ Status TuningSession::collect(ModuleOp module) {
   });
   llvm::erase_if(kernels_, [](const Kernel &kernel) { return kernel.uses == 0; });
   return {};
+}
+
+void TuningSession::collectDecisions(llvm::json::Array &offers, const kernel::Schedules &choices) {
+  llvm::json::Value made = llvm::cantFail(llvm::json::parse(choices.json()));
+  llvm::StringMap<const llvm::json::Object *> chosen; // by key, the first of each
+  for (const llvm::json::Value &each : *made.getAsArray())
+    chosen.try_emplace(*each.getAsObject()->getString("key"), each.getAsObject());
+  for (const llvm::json::Value &offer : offers) {
+    llvm::json::Object object = *offer.getAsObject();
+    if (object.getString("template"))
+      continue;
+    std::string key = object.getString("key")->str();
+    const kernel::Offered &offered = choices.spaces().find(key)->second;
+    const llvm::json::Object *told = chosen.lookup(key);
+    kernel::Point estimated;
+    for (const kernel::Space::Dimension &dimension : offered.space.dimensions())
+      if (auto value = told ? told->getInteger(dimension.choice->name) : std::nullopt;
+          value && dimension.choice != &kernel::choice::library)
+        estimated.set(*dimension.choice, *value);
+    llvm::json::Array tuned; // what is made unasked is told of all but what shares a kernel
+    for (const llvm::json::Value &choice : *object.getArray("choices")) {
+      StringRef name = *choice.getAsObject()->getString("choice");
+      if (llvm::any_of(estimated, [&](const auto &entry) { return entry.first->name == name; }))
+        tuned.push_back(choice);
+    }
+    if (tuned.empty())
+      continue;
+    object["choices"] = std::move(tuned);
+    decisions_.push_back({key, std::move(object), estimated.text()});
+  }
 }
 
 void TuningSession::checkAlone(Kernel &kernel) {
@@ -187,6 +219,17 @@ Result<std::vector<double>> TuningSession::features(const kernel::Key &key,
   return compiled.ok() ? Result<std::vector<double>>(std::move(features)) : compiled.status();
 }
 
+Result<std::vector<LoopNode>> TuningSession::loops(const kernel::Key &key,
+                                                   const std::string &choices) {
+  const Kernel *kernel = find(key);
+  if (!kernel)
+    return invalidArgument("the model has no kernel " + key);
+  std::vector<LoopNode> tree;
+  auto compiled = compile(*kernel, choices, /*withCode=*/false,
+                          [&](const kernel::EmittedKernel &code) { tree = loopTree(code); });
+  return compiled.ok() ? Result<std::vector<LoopNode>>(std::move(tree)) : compiled.status();
+}
+
 Result<TuningSession::Built> TuningSession::build(const kernel::Key &key,
                                                   const std::string &choices) {
   const Kernel *kernel = find(key);
@@ -243,9 +286,19 @@ std::string TuningSession::json() const {
     object["untunable"] = kernel.untunable;
     list.push_back(std::move(object));
   }
+  llvm::json::Array decisions;
+  for (const Decision &decision : decisions_) {
+    llvm::json::Object object = decision.offered;
+    object["estimated"] = decision.estimated;
+    decisions.push_back(std::move(object));
+  }
+  bool isNarrow = options_.precision != Precision::Fast && options_.precision != Precision::Exact;
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(
-      llvm::json::Object{{"machine", conditions_}, {"kernels", std::move(list)}});
+      llvm::json::Object{{"machine", conditions_},
+                         {"kernels", std::move(list)},
+                         {"decisions", std::move(decisions)},
+                         {"most_error", isNarrow ? rewrite::kBfloatBound : rewrite::kFastBound}});
   return text;
 }
 

@@ -33,6 +33,13 @@ public:
     mlir::OwningOpRef<mlir::ModuleOp> graph;
   };
 
+  /// What a rewrite decides for an operator, which is tuned by the time of the whole model.
+  struct Decision {
+    kernel::Key key;
+    llvm::json::Object offered; // as spaces are told
+    std::string estimated;      // an entry's members
+  };
+
   /// A candidate's code, ready to run.
   struct Built {
     const Kernel *kernel;
@@ -44,15 +51,21 @@ public:
                                                      const CompileOptions &options);
 
   const std::vector<Kernel> &kernels() const { return kernels_; }
+  /// Those whose alternatives are as exact as the policy allows, or tell what they err by. Who does
+  /// an operator is none of them: that is the policy's (`libraries`).
+  const std::vector<Decision> &decisions() const { return decisions_; }
   /// What all keys depend on beside the graph: machine and precision.
   const std::string &conditions() const { return conditions_; }
   /// As JSON: {"machine", "kernels": [{"key", "kernel", "nodes", "template", "points", "choices",
-  /// "uses", "flops", "bytes", "estimated", "untunable"}]}.
+  /// "uses", "flops", "bytes", "estimated", "untunable"}], "decisions": [{"key", "kernel", "nodes",
+  /// "points", "choices", "estimated"}], "most_error"}.
   std::string json() const;
 
   /// Of the kernel's code by these choices (an entry's members, as in schedule files), before it is
   /// machine code. InvalidArgument where there is no such kernel, or a choice of it is none.
   Result<std::vector<double>> features(const kernel::Key &key, const std::string &choices);
+  /// Its loops, likewise.
+  Result<std::vector<LoopNode>> loops(const kernel::Key &key, const std::string &choices);
   Result<Built> build(const kernel::Key &key, const std::string &choices);
 
   /// One process's runs, against the reference's results or, where that would take long, those of
@@ -63,6 +76,7 @@ private:
   explicit TuningSession(const CompileOptions &options) : options_(options) {}
 
   Status collect(mlir::ModuleOp module);
+  void collectDecisions(llvm::json::Array &offers, const kernel::Schedules &choices);
   void checkAlone(Kernel &kernel);
   const Kernel *find(const kernel::Key &key) const;
   /// Compiles a copy of the kernel's graph by the choices; `codeEmitted` is told of its code.
@@ -79,6 +93,7 @@ private:
   CompileOptions options_;
   std::string conditions_;
   std::vector<Kernel> kernels_;
+  std::vector<Decision> decisions_;
   std::map<kernel::Key, Run> runs_;
   std::unique_ptr<targets::Target> target_;
 

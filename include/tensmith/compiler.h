@@ -315,7 +315,9 @@ TS_API void ts_tuning_free(ts_tuning *tuning);
 /* {"machine" (what keys depend on), "kernels": [{"key", "kernel", "nodes", "template", "points",
  * "choices" (as ts_describe_spaces), "uses" (in the model), "flops", "bytes" (of a call),
  * "estimated" (the choices that estimates make), "untunable" (why it can't be timed by itself; "":
- * it can)}]}, as JSON, freed with ts_bytes_free. */
+ * it can)}], "decisions": [{"key", "kernel", "nodes", "choices", "estimated"}] (of operators, which
+ * the whole model's time says; not who does one), "most_error" (what such a choice may tell as its
+ * error)}, as JSON, freed with ts_bytes_free. */
 TS_API ts_status *ts_tuning_describe(const ts_tuning *tuning, char **json);
 /* Names and meanings of features, [{"name", "meaning"}], in their order. */
 TS_API ts_status *ts_tuning_feature_names(char **json);
@@ -323,6 +325,10 @@ TS_API ts_status *ts_tuning_feature_names(char **json);
  * object, as in schedule files), before it is machine code: [number, ...]. */
 TS_API ts_status *ts_tuning_features(ts_tuning *tuning, const char *key, const char *choices,
                                      char **json);
+/* Its tree of loops, likewise: [[parent, number, ...], ...]; a parent's number is less than what is
+ * in it, and the first, whose parent is -1, is what stands outside of all loops. */
+TS_API ts_status *ts_tuning_loops(ts_tuning *tuning, const char *key, const char *choices,
+                                  char **json);
 /* Makes the kernel by these choices. `candidate` is its number, until ts_tuning_drop. */
 TS_API ts_status *ts_tuning_build(ts_tuning *tuning, const char *key, const char *choices,
                                   size_t *candidate);

@@ -22,7 +22,7 @@ def tune(
     seconds, trials: the box, of which one is needed: how long, or how many points, of all kernels together.
     database: where what is found is kept; None: where compilations look for it.
     shapes: dimensions by input, or a symbol's size; kernels of open sizes are left as they are.
-    search: "annealing", "evolutionary", "genetic", "greedy", "actor-critic", "random" or "grid"; seed: of all that is drawn; batch: points of a
+    search: "annealing", "evolutionary", "genetic", "greedy", "actor-critic", "walks", "rnn", "random" or "grid"; seed: of all that is drawn; batch: points of a
         round.
     runners: commands that run modules as tensmith-run does, started without a shell; none: this machine. run_threads: of a
         candidate, 0 for as many as CPUs.

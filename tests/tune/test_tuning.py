@@ -178,6 +178,59 @@ def test_exchange(tuned, tmp_path):
     assert count(tmp_path / "other.sqlite") == 2
 
 
+def convolution(path, channels, filters, weights):
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="convolution", pads=[1, 1, 1, 1])],
+        "convolution",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, channels, 14, 14])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, filters, 14, 14])],
+        [onnx.numpy_helper.from_array(weights.astype("float32"), "w")],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def decided(report):
+    return next(row for row in report["decisions"] if "winograd_outputs" in row["estimated"])
+
+
+# Breaks if what rewrites decide is not tuned by the model's time, not kept, or not taken by compilations.
+def test_what_rewrites_decide(tmp_path):
+    model = convolution(tmp_path / "convolution.onnx", 32, 32, numpy.random.default_rng(1).normal(size=(32, 32, 3, 3)))
+    database = tmp_path / "tuned.sqlite"
+    first = decided(tune(model, tmp_path / "other.sqlite", "--trials", 4, runners=(f"{RUNNER} --flat",))[0])
+    assert first["choices"] == first["estimated"]
+    value = json.loads("{" + first["estimated"] + "}")["winograd_outputs"]
+    best = 2 if value in (0, 4) else 4
+    report, _ = tune(model, database, "--trials", 40, runners=(f"{RUNNER} --best winograd_outputs={best}",))
+    row = decided(report)
+    assert json.loads("{" + row["choices"] + "}")["winograd_outputs"] == best and row["after_us"] < row["before_us"]
+    assert not report.get("taken_back") and report["after_ms"] < report["before_ms"]
+    run("compile", model, "-o", tmp_path / "tuned.so", "--tuned", database)
+    assert choices_of(tmp_path / "tuned.so", row["key"])["winograd_outputs"] == best
+    # The kernels that are tuned then are those of the model as it is decided.
+    tiles = [kernel for kernel in report["kernels"] if kernel["trials"]]
+    run("compile", model, "-o", tmp_path / "plain.so", "--no-tuned")
+    plain = {entry["key"] for entry in json.loads(run("inspect", tmp_path / "plain.so", "--chosen-schedules").stdout)["schedules"]}
+    assert any(kernel["key"] not in plain for kernel in tiles)
+
+
+# Breaks if a choice that errs by more than the policy allows is taken because it is fast.
+def test_decisions_keep_to_the_policys_error(tmp_path):
+    # Sums of numbers far from zero cancel: minimal filtering of six outputs errs by far more than 1e-5 of them.
+    draw = numpy.random.default_rng(2)
+    weights = draw.normal(size=(16, 512, 3, 3)) * 10.0 ** draw.integers(-4, 5, size=(16, 512, 1, 1))
+    model = convolution(tmp_path / "convolution.onnx", 512, 16, weights)
+    schedules = tmp_path / "six.json"
+    schedules.write_text(json.dumps({"schedules": [{"nodes": ["convolution"], "winograd_outputs": 6}]}))
+    run("compile", model, "-o", tmp_path / "six.so", "--schedules", schedules, "--no-tuned")
+    told = [entry for entry in json.loads(run("inspect", tmp_path / "six.so", "--chosen-schedules").stdout)["schedules"] if entry.get("winograd_outputs") == 6]
+    assert told and told[0]["error"] > 1e-5
+    report, _ = tune(model, tmp_path / "tuned.sqlite", "--trials", 60, runners=(f"{RUNNER} --best winograd_outputs=6",))
+    assert decided(report)["failures"] > 0
+    assert '"winograd_outputs":6' not in decided(report)["choices"]
+
+
 @pytest.mark.parametrize("words, message", [
     ((), "needs a box"),
     (("--time", "soon"), "is no time"),

@@ -177,7 +177,7 @@ void addTune(CLI::App &app, Action &chosen) {
   command
       ->add_option("--search", request.tuning.search,
                    "annealing (default), evolutionary: under a cost model; genetic, greedy, "
-                   "actor-critic, random, grid: without")
+                   "actor-critic, walks, rnn, random, grid: without")
       ->type_name("NAME")
       ->check(CLI::IsMember(searches));
   command
@@ -218,6 +218,8 @@ void addTune(CLI::App &app, Action &chosen) {
       ->type_name("NAME");
   command->add_option("--optimiser", settings->optimiser, "Of that step (default: sgd)")
       ->type_name("NAME");
+  command->add_flag("!--no-decisions", request.tunesDecisions,
+                    "Tune kernels' points alone, and not what rewrites decide for operators");
   command->add_flag("--features", settings->features,
                     "Print what is told of a candidate's loop program, and what it means");
   addCompilation(*command, request.compile, true);

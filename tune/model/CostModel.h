@@ -40,6 +40,16 @@ enum class Loss { Regression, Rank };
 
 /// An ensemble of gradient-boosted trees (trees/), each on a part of the rows.
 std::unique_ptr<CostModel> treesModel(Loss loss, uint64_t seed, int members = 3);
+/// A loop and what it is in, of a loop program.
+struct Loop {
+  int64_t parent; // before it; -1: none
+  std::vector<double> numbers;
+};
+/// Rows for treeGruModel: of programs with more loops than it sees, the first.
+Features treeFeatures(std::span<const Loop> loops);
+/// A network that reads a loop program's tree (treeFeatures) from the innermost loops outwards, a
+/// gated recurrent unit at each. Compiled, differentiated and trained by Tensmith.
+std::unique_ptr<CostModel> treeGruModel(Loss loss, uint64_t seed);
 /// Predicts the same of all: what a search is worth without its model.
 std::unique_ptr<CostModel> constantModel();
 

@@ -1,21 +1,15 @@
-// The network's two programs, its step and its states; see PolicyNetwork.h.
+// The network's two programs; see PolicyNetwork.h.
 #include "tune/model/PolicyNetwork.h"
 
-#include "client/Compiler.h"
-#include "files/Files.h"
-#include "train/Settings.h"
+#include "tune/model/TrainedProgram.h"
 
 #include <fmt/format.h>
-
-#include <map>
-#include <mutex>
 
 namespace tensmith::tune {
 namespace {
 
 constexpr size_t kHidden = 64;
 constexpr float kRefused = -1e9F; // of a move that isn't allowed
-constexpr const char *kLayers[] = {"shared", "actor", "critic"};
 
 /// 0.01 for the entropy keeps moves from being given up early.
 constexpr const char *kStep = R"(import "tensmith/dense.tsm"
@@ -51,78 +45,37 @@ std::string filled(const char *text, size_t features, size_t moves) {
                      fmt::arg("hidden", kHidden), fmt::arg("batch", PolicyNetwork::kBatch));
 }
 
-struct Modules {
-  Bytes step, forward;
-};
-
-Modules compiled(size_t features, size_t moves) {
-  client::CompileSettings settings;
-  settings.tuned = {"", false}; // the same numbers on every machine of a kind
-  settings.warns = false;
-  TemporaryFolder folder;
-  std::string program = folder.path() / "policy.tsm", module = folder.path() / "policy.so";
-  writeFile(program, filled(kStep, features, moves));
-  train::Settings training;
-  training.loss = "result";
-  training.learningRate = 3e-3;
-  constexpr int64_t kSteps = 1 << 20; // the rate is constant
-  client::compileStep(program, settings, {&training, kSteps, kSteps}, module);
-  return {readFile(module), client::compileProgram(filled(kForward, features, moves), "forward.tsm",
-                                                   "", {}, settings)};
-}
-
-/// Of spaces of one form they are made once.
-const Modules &modulesOf(size_t features, size_t moves) {
-  static std::mutex mutex;
-  static std::map<std::pair<size_t, size_t>, Modules> made;
-  std::lock_guard lock(mutex);
-  auto found = made.find({features, moves});
-  if (found == made.end())
-    found = made.emplace(std::pair(features, moves), compiled(features, moves)).first;
-  return found->second;
-}
-
-SessionOptions oneThread() {
-  SessionOptions options;
-  options.threads = 1;
-  return options;
+TrainedProgram::Text textOf(size_t features, size_t moves) {
+  return {filled(kStep, features, moves),
+          filled(kForward, features, moves),
+          {"shared.0", "shared.1", "actor.0", "actor.1", "critic.0", "critic.1"}};
 }
 
 class Network : public PolicyNetwork {
 public:
-  Network(const Modules &modules, size_t features, size_t moves)
-      : step_(Module::load(modules.step.data(), modules.step.size())),
-        forward_(Module::load(modules.forward.data(), modules.forward.size())),
-        learning_(step_, oneThread()), judging_(forward_, oneThread()) {
-    for (auto [rows, inputs] : {std::pair(int64_t(kBatch), &fed_), std::pair(int64_t(1), &judged_)})
-      *inputs = {Tensor(TS_F32, {rows, int64_t(features)}), Tensor(TS_F32, {rows, int64_t(moves)})};
-    fed_.insert(fed_.begin() + 1, Tensor(TS_F32, {int64_t(kBatch), int64_t(moves)}));
-    for (int i = 0; i < 2; ++i)
-      fed_.emplace_back(TS_F32, std::vector<int64_t>{int64_t(kBatch), 1});
-    placeStates();
-  }
+  Network(size_t features, size_t moves) : program_(TrainedProgram::of(textOf(features, moves))) {}
 
   Judgement judge(const Features &state, const std::vector<bool> &allowed) const override {
-    put(judged_[0], 0, state);
-    putRefused(judged_[1], 0, allowed);
-    std::vector<Tensor> results = judging_.run(judged_);
+    put(program_->judged()[0], 0, state);
+    putRefused(program_->judged()[1], 0, allowed);
+    std::vector<Tensor> results = program_->judge();
     const float *found = results[0].as<float>();
-    Judgement judgement{{found, found + allowed.size()}, results[1].as<float>()[0]};
-    return judgement;
+    return {{found, found + allowed.size()}, results[1].as<float>()[0]};
   }
 
   void learn(std::span<const Step> steps) override {
+    std::vector<Tensor> &fed = program_->fed();
     for (size_t row = 0; row < kBatch; ++row) {
       const Step &step = steps[row];
       std::vector<double> taken(step.allowed.size(), 0);
       taken[step.move] = 1;
-      put(fed_[0], row, step.state);
-      put(fed_[1], row, taken);
-      putRefused(fed_[2], row, step.allowed);
-      fed_[3].as<float>()[row] = float(step.advantage);
-      fed_[4].as<float>()[row] = float(step.reached);
+      put(fed[0], row, step.state);
+      put(fed[1], row, taken);
+      putRefused(fed[2], row, step.allowed);
+      fed[3].as<float>()[row] = float(step.advantage);
+      fed[4].as<float>()[row] = float(step.reached);
     }
-    learning_.run(inputs_, outputs_);
+    program_->learn();
   }
 
 private:
@@ -134,38 +87,13 @@ private:
       into.as<float>()[row * allowed.size() + i] = allowed[i] ? 0 : kRefused;
   }
 
-  /// States are updated in place, and what judges reads them where they are.
-  void placeStates() {
-    std::map<std::string, Tensor> named;
-    inputs_.resize(step_.inputs().size());
-    outputs_.resize(step_.outputs().size());
-    for (size_t i = 0; i < ts_module_state_count(step_.handle()); ++i) {
-      ts_state state = ts_module_state(step_.handle(), i);
-      ts_tensor *initial = nullptr;
-      detail::check(ts_module_state_initial(step_.handle(), i, &initial));
-      inputs_[state.input] = named[state.name] = Tensor(initial);
-      if (state.output != TS_NO_OUTPUT)
-        outputs_[state.output] = inputs_[state.input];
-    }
-    size_t next = 0;
-    for (Tensor &input : inputs_)
-      if (!input)
-        input = fed_[next++];
-    for (const char *layer : kLayers)
-      for (const char *part : {".0", ".1"})
-        judged_.push_back(named.at(std::string(layer) + part));
-  }
-
-  Module step_, forward_;
-  Session learning_, judging_;
-  std::vector<Tensor> fed_, inputs_, outputs_; // of the step
-  std::vector<Tensor> judged_;                 // of what judges
+  std::unique_ptr<TrainedProgram> program_;
 };
 
 } // namespace
 
 std::unique_ptr<PolicyNetwork> PolicyNetwork::of(size_t features, size_t moves) {
-  return std::make_unique<Network>(modulesOf(features, moves), features, moves);
+  return std::make_unique<Network>(features, moves);
 }
 
 } // namespace tensmith::tune

@@ -40,8 +40,8 @@ std::vector<Move> movesOf(const SearchSpace &space) {
 
 class ActorCritic : public Search {
 public:
-  ActorCritic(const SearchSpace &space, uint64_t seed)
-      : Search(space, seed), moves_(movesOf(space)) {}
+  ActorCritic(const SearchSpace &space, uint64_t seed, bool learns)
+      : Search(space, seed), learns_(learns), moves_(movesOf(space)) {}
 
 private:
   static constexpr int kSteps = 3;           // of a walk
@@ -119,7 +119,7 @@ private:
 
   void begin(size_t) override {
     steps_ = kSteps; // a new walk
-    if (moves_.empty() || remembered_.size() < PolicyNetwork::kBatch)
+    if (!learns_ || moves_.empty() || remembered_.size() < PolicyNetwork::kBatch)
       return;
     if (!network_)
       network_ = PolicyNetwork::of(featuresOf(fastest_).size(), moves_.size());
@@ -175,6 +175,7 @@ private:
     return walk_;
   }
 
+  bool learns_;
   std::vector<Move> moves_;
   std::unique_ptr<PolicyNetwork> network_; // once there is something to learn
   Configuration fastest_, walk_;
@@ -187,7 +188,11 @@ private:
 } // namespace
 
 std::unique_ptr<Search> actorCriticSearch(const SearchSpace &space, uint64_t seed) {
-  return std::make_unique<ActorCritic>(space, seed);
+  return std::make_unique<ActorCritic>(space, seed, /*learns=*/true);
+}
+
+std::unique_ptr<Search> randomWalks(const SearchSpace &space, uint64_t seed) {
+  return std::make_unique<ActorCritic>(space, seed, /*learns=*/false);
 }
 
 } // namespace tensmith::tune

@@ -8,12 +8,14 @@
 namespace tensmith::tune {
 namespace {
 
-constexpr std::array<SearchKind, 7> kKinds = {{
+constexpr std::array<SearchKind, 9> kKinds = {{
     {"random", "points drawn uniformly", false},
     {"grid", "all points, by number, from a drawn start", false},
     {"genetic", "generations with elites and three parents (Tensor Comprehensions)", false},
     {"greedy", "neighbours of the best state first (G-BFS)", false},
     {"actor-critic", "walks by a policy that is learnt (N-A2C)", false},
+    {"walks", "the same walks, moves drawn uniformly: what the policy has to beat", false},
+    {"rnn", "points that a recurrent controller says, by policy gradients (REINFORCE)", false},
     {"annealing", "parallel simulated annealing under a cost model (AutoTVM)", true},
     {"evolutionary", "mutation and crossover under a cost model (Ansor)", true},
 }};
@@ -75,6 +77,10 @@ std::unique_ptr<Search> makeSearch(std::string_view name, const SearchSpace &spa
     return greedyBestFirst(space, seed);
   if (name == "actor-critic")
     return actorCriticSearch(space, seed);
+  if (name == "walks")
+    return randomWalks(space, seed);
+  if (name == "rnn")
+    return recurrentSearch(space, seed);
   if (name == "annealing")
     return annealingSearch(space, seed, std::move(guide));
   if (name == "evolutionary")

@@ -68,6 +68,9 @@ std::unique_ptr<Search> randomSearch(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> gridSearch(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> geneticSearch(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> actorCriticSearch(const SearchSpace &space, uint64_t seed);
+/// The same walks, whose moves are all drawn uniformly: what the actor has to beat.
+std::unique_ptr<Search> randomWalks(const SearchSpace &space, uint64_t seed);
+std::unique_ptr<Search> recurrentSearch(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> greedyBestFirst(const SearchSpace &space, uint64_t seed);
 std::unique_ptr<Search> annealingSearch(const SearchSpace &space, uint64_t seed, Guide guide);
 std::unique_ptr<Search> evolutionarySearch(const SearchSpace &space, uint64_t seed, Guide guide);

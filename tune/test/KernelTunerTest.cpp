@@ -87,6 +87,27 @@ TEST_F(KernelTuning, FindsAWinnerThoughTheMachineDriftsAndPointsCrash) {
   EXPECT_LE(bench.kept(), 2u); // the estimates' and the incumbent: no candidate is forgotten
 }
 
+// Breaks if slow candidates are run as often as fast ones, or a fast one is given up for good after
+// one turn.
+TEST_F(KernelTuning, TurnsGoToWhatSeemsFast) {
+  PlantedBench bench(kernel.space);
+  settings.batch = 8;
+  settings.search = "random";
+  KernelTuner tuner(kernel, bench, database, settings);
+  std::map<size_t, int> trialsOfTurns;
+  for (int batch = 0; batch < 3; ++batch)
+    tuner.step(8);
+  for (const Trial &trial : database.trials("machine", "00ff"))
+    if (trial.outcome == "timed")
+      ++trialsOfTurns[trial.seconds.size()];
+  // Of eight that run: 4, 2, 2 of one, two and three turns; then 4 of two and 4 of three; then 8 of
+  // three. Some crash.
+  EXPECT_GE(trialsOfTurns[1], 2);
+  EXPECT_GE(trialsOfTurns[2], 3);
+  EXPECT_GE(trialsOfTurns[3], 10);
+  EXPECT_LE(trialsOfTurns[1] + trialsOfTurns[2], 10);
+}
+
 // What a process before has found is neither lost nor measured again.
 TEST_F(KernelTuning, ResumesFromTheDatabase) {
   PlantedBench bench(kernel.space);

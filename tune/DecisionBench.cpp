@@ -1,0 +1,80 @@
+// Models compiled by a schedule file each; see DecisionBench.h.
+#include "tune/DecisionBench.h"
+
+#include "files/Failure.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace tensmith::tune {
+
+using client::Json;
+
+double errorTold(const std::string &schedules, const std::string &key) {
+  double most = 0;
+  for (const Json &entry : client::parseJson(schedules, "a module's schedules"))
+    if (entry.value("key", "") == key)
+      most = std::max(most, entry.value("error", 0.0));
+  return most;
+}
+
+DecisionBench::DecisionBench(ModelSession &session, const client::CompileSettings &settings,
+                             Compile compile)
+    : session_(session), settings_(settings), compile_(std::move(compile)) {
+  settings_.progress = false;
+  settings_.warns = false;
+}
+
+/// What the user's own file says comes behind, and so first.
+std::string DecisionBench::scheduleFile(const std::string &key, const std::string &choices) const {
+  Json all{{"schedules", Json::array({client::parseJson(
+                             fmt::format(R"({{"key":"{}",{}}})", key, choices), "choices")})}};
+  if (!settings_.schedules.empty()) {
+    Bytes text = readFile(settings_.schedules);
+    Json own = client::parseJson({reinterpret_cast<const char *>(text.data()), text.size()},
+                                 settings_.schedules);
+    for (const Json &entry : own.value("schedules", Json::array()))
+      all["schedules"].push_back(entry);
+  }
+  return all.dump();
+}
+
+std::optional<size_t> DecisionBench::build(const std::string &key, const std::string &choices,
+                                           std::string &why) {
+  std::string name = folder_.path() / std::to_string(next_);
+  try {
+    client::CompileSettings settings = settings_;
+    settings.schedules = name + ".json";
+    writeFile(settings.schedules, scheduleFile(key, choices));
+    compile_(settings, name + ".so");
+    Json told = client::parseJson(Module::loadDescribed(name + ".so").describe(), name);
+    double error = errorTold(told.value("metadata", Json::object()).value("schedules", "[]"), key);
+    if (error > session_.mostError()) {
+      why = fmt::format("it errs by {:.2g} of the largest result, and may by {:.2g}", error,
+                        session_.mostError());
+      std::error_code unknown;
+      std::filesystem::remove(name + ".so", unknown);
+      return std::nullopt;
+    }
+  } catch (const std::exception &failure) {
+    why = failure.what();
+    return std::nullopt;
+  }
+  modules_[next_] = name + ".so";
+  return next_++;
+}
+
+void DecisionBench::drop(size_t candidate) {
+  if (auto module = modules_.find(candidate); module != modules_.end()) {
+    std::error_code unknown;
+    std::filesystem::remove(module->second, unknown);
+    modules_.erase(module);
+  }
+}
+
+RunOutcome DecisionBench::run(size_t candidate) {
+  constexpr double kSeconds = 0.2; // a model runs long, and its fastest run counts
+  return session_.runModule(modules_.at(candidate), kSeconds);
+}
+
+} // namespace tensmith::tune
