@@ -19,9 +19,6 @@ struct Machine {
   int64_t vectorRegisters = 16;
   /// Whether any instruction takes a mask at no cost, and not masked loads and stores alone.
   bool maskRegisters = false;
-  /// Bits of the narrowest numbers that one instruction looks up in a vector of them or two, for
-  /// each lane the one that another vector says: 8 or 16; 0: it has none.
-  int64_t lookupBits = 0;
   /// Whether a core does instructions in the order that they are written in: one that waits keeps
   /// all behind it waiting.
   bool inOrder = false;

@@ -4,6 +4,10 @@
 #include "compiler/kernel/Intrinsic.h"
 #include "compiler/targets/cpu/machine/Cpu.h"
 
+namespace tensmith::kernel {
+struct Machine; // kernel/Machine.h
+}
+
 namespace tensmith::targets::cpu {
 
 /// All of a family, the better of two that do the same first.
@@ -17,12 +21,12 @@ llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine)
 const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine);
 
 /// For each lane the number of `table` in the place that the same lane of `places` says, whose bits
-/// above those that the table needs count for nothing. All are whole vectors of numbers that have
-/// lookupBits at least, and at most 16, and of the table 1, 2, 4, ... of them.
+/// above those that the table needs count for nothing. All are vectors of 32 numbers of 16 bits,
+/// and of the table 1, 2, 4, ... of them.
 mlir::Value emitLookup(mlir::OpBuilder &builder, mlir::Location location,
                        llvm::ArrayRef<mlir::Value> table, mlir::Value places);
-/// What kernel::Machine says of that instruction.
-int64_t lookupBits(const Cpu &machine);
+/// Whether the machine has an instruction for one or two vectors of a table.
+bool hasLookups(const kernel::Machine &machine);
 
 /// Assembly without instructions, whose results are in the registers of its operands.
 void hold(mlir::OpBuilder &builder, mlir::Location location,

@@ -207,16 +207,11 @@ const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine) {
 
 Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Value> table, Value places) {
   auto type = cast<VectorType>(places.getType());
-  bool isByte = type.getElementTypeBitWidth() == 8;
   if (table.size() == 1)
-    return emitCall(builder, location,
-                    isByte ? "llvm.x86.avx512.permvar.qi.512" : "llvm.x86.avx512.permvar.hi.512",
-                    type, {table[0], places});
+    return emitCall(builder, location, "llvm.x86.avx512.permvar.hi.512", type, {table[0], places});
   if (table.size() == 2)
-    return emitCall(builder, location,
-                    isByte ? "llvm.x86.avx512.vpermi2var.qi.512"
-                           : "llvm.x86.avx512.vpermi2var.hi.512",
-                    type, {table[0], places, table[1]});
+    return emitCall(builder, location, "llvm.x86.avx512.vpermi2var.hi.512", type,
+                    {table[0], places, table[1]});
   // The lowest bit that tells the halves apart.
   size_t half = table.size() / 2;
   Value low = emitLookup(builder, location, table.take_front(half), places);
@@ -228,9 +223,9 @@ Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Value> ta
   return builder.create<arith::SelectOp>(location, isHigh, high, low);
 }
 
-/// Vectors of 512 bits are those of AVX-512 with BW and VL (Cpu.cpp).
-int64_t lookupBits(const Cpu &machine) {
-  return machine.vectorBits != 512 ? 0 : machine.has("avx512vbmi") ? 8 : 16;
+/// Vectors of 512 bits with masks are those of AVX-512 with BW and VL (Cpu.cpp).
+bool hasLookups(const kernel::Machine &machine) {
+  return machine.maskRegisters && machine.vectorBytes == 64;
 }
 
 } // namespace tensmith::targets::cpu

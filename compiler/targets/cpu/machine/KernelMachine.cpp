@@ -16,7 +16,6 @@ kernel::Machine kernelMachine(const Cpu &machine) {
   result.l1Bytes = machine.l1Bytes;
   result.l2Bytes = machine.l2Bytes;
   result.maskRegisters = machine.has("avx512vl");
-  result.lookupBits = lookupBits(machine);
   // The core's own prefetcher reads one stream as fast as memory gives it, and a third slower where
   // requests far ahead of it are a second one.
   if (machine.cpu.starts_with("znver"))
