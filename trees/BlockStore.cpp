@@ -17,8 +17,7 @@ namespace tensmith::trees {
 namespace {
 
 constexpr int kShards = 2;
-/// Rows of a block where they are not too large: BlockStore.h says what for. Fewer, and the deepest
-/// levels of 250 columns take 1.5 times as long.
+/// Rows of a block, and its most bytes: BlockStore.h says what for.
 constexpr int64_t kRows = 1 << 13, kMostBytes = 1 << 23;
 constexpr int64_t kLeastBytes = 1 << 18; // of blocks of few columns, which are not read one by one
 constexpr size_t kReady = 3;             // blocks that wait to be taken

@@ -77,14 +77,12 @@ Status HistogramFinder::find(std::span<const int32_t> nodes) {
 }
 
 Status HistogramFinder::sumTogether(std::span<const int32_t> nodes) {
-  for (int32_t node : nodes) {
-    if (!exchange_)
-      break;
-    auto *sums = reinterpret_cast<double *>(histograms_[node]->data());
-    if (Status status = exchange_->sum({sums, size_t(2 * size_)}); !status.ok())
-      return status;
-  }
-  return {};
+  if (!exchange_)
+    return {};
+  std::vector<std::span<double>> sums;
+  for (int32_t node : nodes)
+    sums.emplace_back(reinterpret_cast<double *>(histograms_[node]->data()), size_t(2 * size_));
+  return exchange_->sumAll(sums);
 }
 
 void HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const int32_t> derived) {

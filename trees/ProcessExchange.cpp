@@ -27,6 +27,21 @@ public:
                      int64_t(values.size()), "histograms");
     });
   }
+  Status sumAll(std::span<const std::span<double>> arrays) override {
+    return guarded([&] {
+      std::vector<int64_t> begun;
+      for (std::span<double> array : arrays) {
+        train::Collective sum;
+        sum.kind = train::Collective::Kind::Sum;
+        sum.type = DataType::F64;
+        sum.data = reinterpret_cast<std::byte *>(array.data());
+        sum.count = int64_t(array.size());
+        begun.push_back(processes_.begin(sum, "histograms", {}, /*soon=*/true));
+      }
+      for (int64_t number : begun)
+        processes_.wait(number);
+    });
+  }
   Status gather(std::span<const double> own, std::span<double> all) override {
     std::copy(own.begin(), own.end(), all.begin() + rank() * int64_t(own.size()));
     return guarded([&] {

@@ -28,6 +28,13 @@ public:
   virtual int size() const = 0;
   /// In place, over all processes.
   virtual Status sum(std::span<double> values) = 0;
+  /// The same of several arrays, of which processes wait once for all.
+  virtual Status sumAll(std::span<const std::span<double>> arrays) {
+    for (std::span<double> array : arrays)
+      if (Status status = sum(array); !status.ok())
+        return status;
+    return {};
+  }
   /// Each process's values one after the other: `all` is size() times as long as `own`.
   virtual Status gather(std::span<const double> own, std::span<double> all) = 0;
 };

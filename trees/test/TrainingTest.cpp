@@ -558,7 +558,8 @@ TEST(Training, OddDataIsTrainedOn) {
   }
 }
 
-// Breaks if memory or time of a feature that has nothing to say is more than a few bytes and a look.
+// Breaks if memory or time of a feature that has nothing to say is more than a few bytes and a
+// look.
 TEST(Training, AMillionColumnsAreTrainedOn) {
   constexpr int64_t kColumns = 1'000'000;
   std::vector<float> values(4 * kColumns, 1);
