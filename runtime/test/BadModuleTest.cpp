@@ -166,7 +166,7 @@ TEST(BadModule, ThatNamesALibraryOfAnotherFolder) {
   main.add(plan::Opcode::Kernel, kernel, {x, x}, {y}, {main.constant(1)});
   main.function.results = {y};
   module.add(std::move(main));
-  expectRefused(module.finish(), "planted:test_add");
+  expectRefused(module.finish(), "which can't be loaded");
   EXPECT_EQ(dlopen(planted.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
   EXPECT_NE(dlopen(planted.c_str(), RTLD_NOW), nullptr) << "it could not have been opened";
   fs::remove_all(folder);
