@@ -385,6 +385,21 @@ std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
   return outcome;
 }
 
+/// The lengths; one that is negative or beyond the sequence is an index of nothing.
+Value withinSequence(const GraphCode &code, Value lengths, Value x) {
+  if (GraphCode::isAbsent(lengths) || hasUnknownSizes(x.getType()))
+    return lengths;
+  AffineExpr steps = code.dims(x)[0];
+  Value number = code.cast(lengths, code.builder.getI64Type());
+  Value beyond = code.add(code.sizeOf(x, 0), code.graph.scalar(code.builder.getI64Type(), 1));
+  Value isNegative = code.op("graph.less", {number, code.scalar(number, 0)});
+  Value known = code.op("graph.gather",
+                        {code.iota({code.graph.shapes.simplify(steps + 1)}, 0),
+                         code.where(isNegative, beyond, number)},
+                        {code.integer("axis", 0)});
+  return code.cast(known, GraphCode::element(lengths));
+}
+
 /// Entry `index` of dimension 0, which goes.
 Value entryOf(const GraphCode &code, Value x, int64_t index) {
   if (!x)
@@ -464,6 +479,9 @@ LogicalResult decomposeLayer(GraphBuilder &graph, Op op, Layer layer, Cell cell,
     x = code.transpose(x, {1, 0, 2});
   if (!activations || !x)
     return failure();
+  Value lengths = withinSequence(code, op.getSequenceLens(), x);
+  if (!lengths)
+    return failure();
 
   SmallVector<Value> sequences;
   SmallVector<SmallVector<Value>> states(initial.size());
@@ -475,7 +493,7 @@ LogicalResult decomposeLayer(GraphBuilder &graph, Op op, Layer layer, Cell cell,
       direction.initial.push_back(initialState(code, given, x, batchFirst, number, layer.hidden));
     if (!direction.w || !direction.r || llvm::is_contained(direction.initial, Value()))
       return failure();
-    auto outcome = runDirection(code, layer, direction, cell, x, op.getSequenceLens());
+    auto outcome = runDirection(code, layer, direction, cell, x, lengths);
     if (!outcome)
       return failure();
     sequences.push_back(withNewDimension(code, outcome->sequence, 1));
