@@ -15,7 +15,6 @@
 #elif defined(__aarch64__) || defined(__arm__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
-#include <sys/prctl.h>
 #elif defined(__riscv)
 #include <sys/auxv.h>
 #include <sys/syscall.h>
@@ -169,7 +168,6 @@ struct Feature {
   std::string_view name;
   int word; // AT_HWCAP or AT_HWCAP2
   uint64_t mask;
-  int64_t sveBits = 0; // of its vectors, as this process has them; 0: whatever
 };
 
 constexpr Feature kFeatures[] = {
@@ -189,8 +187,6 @@ constexpr Feature kFeatures[] = {
     {"sm4", AT_HWCAP, HWCAP_SM3 | HWCAP_SM4},
     {"dotprod", AT_HWCAP, HWCAP_ASIMDDP},
     {"sve", AT_HWCAP, HWCAP_SVE},
-    {"sve256", AT_HWCAP, HWCAP_SVE, 256}, // no more and no less: code is for that length
-    {"sve512", AT_HWCAP, HWCAP_SVE, 512},
     {"fp16fml", AT_HWCAP, HWCAP_ASIMDFHM},
     {"dit", AT_HWCAP, HWCAP_DIT},
     {"lse2", AT_HWCAP, HWCAP_USCAT},
@@ -216,19 +212,8 @@ constexpr Feature kFeatures[] = {
     {"mte", AT_HWCAP2, HWCAP2_MTE},
 };
 
-/// Bytes of SVE's vectors; what the system answers has flags above (prctl(2)).
-int64_t sveBytes() {
-#ifdef PR_SVE_GET_VL
-  int answer = prctl(PR_SVE_GET_VL);
-  return answer < 0 ? 0 : answer & PR_SVE_VL_LEN_MASK;
-#else
-  return 0;
-#endif
-}
-
 bool present(const Feature &feature) {
-  return (getauxval(feature.word) & feature.mask) == feature.mask &&
-         (!feature.sveBits || feature.sveBits == 8 * sveBytes());
+  return (getauxval(feature.word) & feature.mask) == feature.mask;
 }
 
 #elif defined(__arm__)

@@ -33,13 +33,6 @@ def test_dot_products_take_a_lane(tmp_path):
     assert re.search(r"\tsdot\tv\d+\.4s, v\d+\.16b, v\d+\.4b\[0\]", code) and "ld1r" not in code
 
 
-# Breaks if vectors of SVE are cut into NEON's, or products are made of a lane's broadcast into a register of another length.
-@pytest.mark.parametrize("form, instruction", [(FLOATS, r"f(mla|mad)\tz\d+\.s, p\d+/m, z\d+\.s, z\d+\.s"), (CODES, r"sdot\tz\d+\.s, z\d+\.b, z\d+\.b")])
-def test_products_of_sve_have_its_vectors(tmp_path, form, instruction):
-    code = assembly(tmp_path, "aarch64:neoverse-v1,sve256", form)
-    assert re.search(r"\t" + instruction, code) and not re.search(r"\t(fmla|sdot)\tv", code)
-
-
 def test_a_cpu_without_them_has_none(tmp_path):
     assert "sdot" not in assembly(tmp_path, "aarch64:cortex-a53", CODES)
 

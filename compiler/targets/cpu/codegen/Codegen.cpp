@@ -89,10 +89,6 @@ void setAttributes(llvm::Module &module, const Cpu &machine) {
     function.addFnAttr("target-cpu", machine.cpu);
     function.addFnAttr("target-features", machine.featureString());
     function.addFnAttr("prefer-vector-width", width);
-    // Of as many times 128 bits vectors of SVE are, so that those of a known length fill them.
-    if (auto times = unsigned(machine.sveBits / 128))
-      function.addFnAttr(
-          llvm::Attribute::getWithVScaleRangeArgs(module.getContext(), times, times));
     function.addFnAttr("no-builtins");
     function.addFnAttr("frame-pointer", "none");
     function.addFnAttr(llvm::Attribute::NoUnwind);

@@ -138,7 +138,7 @@ struct ClampByIntrinsic : OpRewritePattern<arith::SelectOp> {
 } // namespace
 
 void convertRounded(ModuleOp module, const Cpu &machine) {
-  bool isArm = machine.hasNeonVectors();
+  bool isArm = machine.isArm64();
   if (!isArm && !machine.has("avx2"))
     return;
   module.walk([&](arith::FPToSIOp op) {
@@ -161,7 +161,7 @@ void convertRounded(ModuleOp module, const Cpu &machine) {
 }
 
 void addExtrema(RewritePatternSet &patterns, const Cpu &machine) {
-  bool isArm = machine.hasNeonVectors();
+  bool isArm = machine.isArm64();
   patterns.add<ExtremumByIntrinsic<arith::MaximumFOp, LLVM::MaximumOp>,
                ExtremumByIntrinsic<arith::MinimumFOp, LLVM::MinimumOp>>(patterns.getContext(),
                                                                         /*ofVectors=*/isArm);

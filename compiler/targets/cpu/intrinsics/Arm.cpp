@@ -1,7 +1,7 @@
 // The instructions of 64-bit ARM that add up products; see Intrinsics.h.
 //
 // "Arm Architecture Reference Manual for A-profile architecture", C7: SDOT, UDOT, USDOT, BFDOT, by
-// vectors; SMMLA, UMMLA, USMMLA, BFMMLA; CNT, UADDLP. C8: the same four of SVE.
+// vectors; SMMLA, UMMLA, USMMLA, BFMMLA; CNT, UADDLP.
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,38 +35,6 @@ Value emitDot(OpBuilder &builder, Location location, Value left, Value right, Va
 }
 constexpr char kUsdot[] = "llvm.aarch64.neon.usdot", kSdot[] = "llvm.aarch64.neon.sdot",
                kUdot[] = "llvm.aarch64.neon.udot";
-
-/// The instruction of SVE that does the same to each 128 bits of vectors of a known length, which
-/// lie in those of unknown length that it takes.
-template <const char *name, bool swaps, Number number>
-Value emitSveDot(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
-  constexpr int64_t kBits = 128;
-  auto fixed = cast<VectorType>(sum.getType());
-  bool isBfloat = number == Number::BF16;
-  Type element = isBfloat ? Type(builder.getBF16Type()) : Type(builder.getI8Type());
-  auto scalable = [&](Type type) {
-    return VectorType::get({kBits / int64_t(type.getIntOrFloatBitWidth())}, type, {true});
-  };
-  auto put = [&](Value value, Type type) -> Value {
-    auto bits = int64_t(fixed.getNumElements() * fixed.getElementTypeBitWidth());
-    auto own = VectorType::get({bits / int64_t(type.getIntOrFloatBitWidth())}, type);
-    Value as = builder.createOrFold<LLVM::BitcastOp>(location, own, value);
-    VectorType whole = scalable(type);
-    Value none = builder.create<LLVM::UndefOp>(location, whole);
-    return builder.create<LLVM::vector_insert>(location, whole, as, none, 0);
-  };
-  VectorType sums = scalable(fixed.getElementType());
-  Value result =
-      builder
-          .create<LLVM::CallIntrinsicOp>(location, TypeRange(sums), builder.getStringAttr(name),
-                                         ValueRange{put(sum, fixed.getElementType()),
-                                                    put(swaps ? right : left, element),
-                                                    put(swaps ? left : right, element)})
-          .getResult(0);
-  return builder.create<LLVM::vector_extract>(location, fixed, result, 0);
-}
-constexpr char kSveUsdot[] = "llvm.aarch64.sve.usdot", kSveSdot[] = "llvm.aarch64.sve.sdot",
-               kSveUdot[] = "llvm.aarch64.sve.udot", kSveBfdot[] = "llvm.aarch64.sve.bfdot";
 
 /// Of two rows and two columns; the columns are the second operand.
 template <const char *name>
@@ -131,23 +99,7 @@ llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
       {"bfmmla", "bf16", Number::BF16, Number::BF16, Number::F32, 2, 2, 4, 4,
        kernel::AddsToSum | kernel::FlushesSubnormals, emitBfmmla},
       {"cnt", "neon", Number::U1, Number::U1, Number::U8, 1, 16, 8, 10, 0, emitCounts,
-       emitPairwiseSums},
-      {"usdot", "sve256,i8mm", Number::U8, Number::I8, Number::I32, 1, 8, 4, 4, kernel::AddsToSum,
-       emitSveDot<kSveUsdot, false, Number::U8>},
-      {"sdot", "sve256", Number::I8, Number::I8, Number::I32, 1, 8, 4, 4, kernel::AddsToSum,
-       emitSveDot<kSveSdot, true, Number::I8>},
-      {"udot", "sve256", Number::U8, Number::U8, Number::I32, 1, 8, 4, 4, kernel::AddsToSum,
-       emitSveDot<kSveUdot, true, Number::U8>},
-      {"bfdot", "sve256,bf16", Number::BF16, Number::BF16, Number::F32, 1, 8, 2, 2,
-       kernel::AddsToSum | kernel::FlushesSubnormals, emitSveDot<kSveBfdot, true, Number::BF16>},
-      {"usdot", "sve512,i8mm", Number::U8, Number::I8, Number::I32, 1, 16, 4, 4, kernel::AddsToSum,
-       emitSveDot<kSveUsdot, false, Number::U8>},
-      {"sdot", "sve512", Number::I8, Number::I8, Number::I32, 1, 16, 4, 4, kernel::AddsToSum,
-       emitSveDot<kSveSdot, true, Number::I8>},
-      {"udot", "sve512", Number::U8, Number::U8, Number::I32, 1, 16, 4, 4, kernel::AddsToSum,
-       emitSveDot<kSveUdot, true, Number::U8>},
-      {"bfdot", "sve512,bf16", Number::BF16, Number::BF16, Number::F32, 1, 16, 2, 2,
-       kernel::AddsToSum | kernel::FlushesSubnormals, emitSveDot<kSveBfdot, true, Number::BF16>}};
+       emitPairwiseSums}};
   return kAll;
 }
 

@@ -65,8 +65,6 @@ void hold(OpBuilder &builder, Location location, MutableArrayRef<Value> values,
 }
 
 kernel::Hold holdOf(const Cpu &machine) {
-  if (machine.sveBits) // constraints know no vectors of a length of these registers
-    return nullptr;
   // The letters of vector registers in constraints.
   llvm::StringRef triple = machine.triple;
   if (triple.starts_with("x86_64"))

@@ -59,17 +59,9 @@ void deriveX86(Cpu &machine) {
   machine.vectorRegisters = avx512 ? 32 : 16;
 }
 
-/// Lengths of SVE's vectors that kernels can be made for; LLVM knows features for none of them.
-constexpr int64_t kSveBits[] = {256, 512};
-std::string nameOfSve(int64_t bits) { return "sve" + std::to_string(bits); }
-
-/// NEON's vectors, which all have, but where a length of SVE's was asked for.
 void deriveArm64(Cpu &machine) {
-  machine.vectorBits = machine.sveBits ? machine.sveBits : 128;
+  machine.vectorBits = 128;
   machine.vectorRegisters = 32;
-  if (machine.sveBits && !machine.has(nameOfSve(machine.sveBits)))
-    machine.enabled.insert(llvm::upper_bound(machine.enabled, nameOfSve(machine.sveBits)),
-                           nameOfSve(machine.sveBits));
 }
 
 void deriveArm(Cpu &machine) {
@@ -92,7 +84,7 @@ constexpr llvm::StringLiteral kX86Code[] = {"sse*",  "ssse*", "avx*",   "amx-*",
                                             "lzcnt", "movbe", "popcnt", "tbm",   "xop"};
 constexpr llvm::StringLiteral kArm64Code[] = {"fp-armv8",  "neon", "fullfp16", "fp16fml",
                                               "dotprod",   "rdm",  "i8mm",     "bf16",
-                                              "complxnum", "sve*"};
+                                              "complxnum", "sve",  "sve2"};
 constexpr llvm::StringLiteral kArmCode[] = {"neon", "vfp3", "vfp4", "hwdiv", "hwdiv-arm"};
 constexpr llvm::StringLiteral kRiscvCode[] = {"m",    "a",   "f",   "d",   "c",    "v",
                                               "zvl*", "zba", "zbb", "zbs", "zfh*", "zvfh*"};
@@ -157,22 +149,8 @@ Status complete(Cpu &machine, std::string_view name) {
   return {};
 }
 
-/// The length of vectors that "sve256" asks for; 0: it is another feature.
-int64_t lengthOf(const Cpu &machine, llvm::StringRef feature) {
-  for (int64_t bits : kSveBits)
-    if (llvm::Triple(machine.triple).getArch() == llvm::Triple::aarch64 &&
-        feature == nameOfSve(bits))
-      return bits;
-  return 0;
-}
-
 /// "+avx2" or "-avx2"; a bare name is one to add.
 Status applyFeature(Cpu &machine, llvm::StringRef text, std::string_view name) {
-  llvm::StringRef asked = text;
-  if (asked.consume_front("+"); int64_t bits = lengthOf(machine, asked)) {
-    machine.sveBits = bits;
-    return applyFeature(machine, "+sve", name);
-  }
   std::string feature =
       (text.starts_with("+") || text.starts_with("-")) ? text.str() : "+" + text.str();
   auto info = subtarget(machine);

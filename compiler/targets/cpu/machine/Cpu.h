@@ -26,8 +26,6 @@ struct Cpu {
   /// `features` applied.
   std::vector<std::string> enabled;
   int64_t vectorBits = 128; // of the widest vectors worth using
-  /// Of SVE's vectors, where kernels are made for such of one length; 0: they are NEON's.
-  int64_t sveBits = 0;
   int vectorRegisters = 16;
   bool inOrder = false;        // by LLVM's model of it; of ARM's alone
   int64_t l1Bytes = 32 << 10;  // of one core's data
@@ -36,8 +34,8 @@ struct Cpu {
   std::string limits;
 
   bool has(std::string_view feature) const;
-  /// Whether it is one of ARM's 64-bit kind, and kernels have NEON's vectors.
-  bool hasNeonVectors() const { return triple.starts_with("aarch64") && !sveBits; }
+  /// Whether it is one of ARM's 64-bit kind, whose vectors are NEON's.
+  bool isArm64() const { return triple.starts_with("aarch64"); }
   /// Of the enabled ones, those whose instructions may be in the code: what a module's reader has
   /// to check for.
   std::vector<std::string> codeFeatures(bool matrixUnit = true) const;
@@ -55,9 +53,8 @@ Cpu hostCpu();
 /// "host", or a CPU's name, then features to add or take away: "host,-avx512f", "skylake-avx512",
 /// "znver4,+sse4a". A CPU of another family than the host has that before it: "aarch64:cortex-a53",
 /// "armv7:cortex-a7", "x86_64:znver4"; of RISC-V the instruction set may stand for the name:
-/// "riscv64:rv64gcv,zvl256b". "aarch64:neoverse-v1,sve256" has SVE's vectors of that length, and
-/// runs where these are so long. The caches of a machine that isn't the host are those of a common
-/// one of its kind.
+/// "riscv64:rv64gcv,zvl256b". The caches of a machine that isn't the host are those of a common one
+/// of its kind.
 Result<Cpu> parseCpu(std::string_view name);
 
 /// All that it is; not what was measured of it.

@@ -12,7 +12,7 @@ kernel::Machine kernelMachine(const Cpu &machine) {
   result.vectorBytes = machine.vectorBits / 8;
   result.vectorRegisters = machine.vectorRegisters;
   result.inOrder = machine.inOrder;
-  result.multipliesLanes = machine.hasNeonVectors();
+  result.multipliesLanes = machine.isArm64();
   result.l1Bytes = machine.l1Bytes;
   result.l2Bytes = machine.l2Bytes;
   result.maskRegisters = machine.has("avx512vl");

@@ -20,10 +20,10 @@ namespace tensmith::kernel {
 
 /// The tables of a forest that is followed so.
 struct NodeLookups {
-  Lookup lookUp = nullptr; // of the machine
-  bool isPacked = false;   // `places` has the nodes' ranks, too
-  int64_t registers = 1;   // of the row, a power of 2
-  int64_t groups = 1;      // vectors of a tree
+  Lookup lookUp;         // of the machine
+  bool isPacked = false; // `places` has the nodes' ranks, too
+  int64_t registers = 1; // of the row, a power of 2
+  int64_t groups = 1;    // vectors of a tree
 
   // By tree, `groups` vectors each; trees are filled up to a multiple of kAbreast.
   std::vector<uint32_t> places, ranks;

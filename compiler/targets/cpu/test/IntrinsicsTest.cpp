@@ -253,10 +253,6 @@ TEST(Intrinsics, ThisMachinesComputeWhatTheyMean) {
 TEST(Intrinsics, ArmsComputeWhatTheyMean) {
   expectMeanings("aarch64:neoverse-v1", "clang-19 --target=aarch64-linux-gnu",
                  "qemu-aarch64 -cpu max");
-  expectMeanings("aarch64:neoverse-v1,sve256", "clang-19 --target=aarch64-linux-gnu",
-                 "qemu-aarch64 -cpu max,sve256=on");
-  expectMeanings("aarch64:a64fx,sve512", "clang-19 --target=aarch64-linux-gnu",
-                 "qemu-aarch64 -cpu max,sve512=on");
 }
 
 TEST(Intrinsics, RiscvsComputeWhatTheyMean) {
@@ -288,8 +284,6 @@ TEST(Intrinsics, MachinesHaveTheirOwn) {
   EXPECT_EQ(names("aarch64:neoverse-v1"),
             Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4", "usmmla of 2",
                    "smmla of 2", "ummla of 2", "bfmmla of 2", "cnt of 16"}));
-  EXPECT_EQ(names("aarch64:neoverse-v1,sve256"),
-            Names({"usdot of 8", "sdot of 8", "udot of 8", "bfdot of 8"}));
   EXPECT_EQ(names("riscv64:rv64gcv,zvl256b"), Names({"vwmacc of 0"}));
 }
 
