@@ -56,6 +56,21 @@ void putCode(const BlockFormat &format, int element, unsigned code, std::byte *t
   }
 }
 
+/// By a scale that is given, an f16: numbers become the nearest levels.
+void encodeBlockBy(const BlockFormat &format, double scale, const float *from, std::byte *to) {
+  Levels levels(format);
+  const FloatFormat &half = *floatFormat(DataType::F16);
+  uint16_t stored = encode(half, scale, true);
+  scale = decode(half, stored);
+  std::memset(to, 0, format.bytes);
+  std::memcpy(to + format.scaleAt, &stored, sizeof stored);
+  for (int i = 0; i < format.elements; ++i) {
+    double level = scale != 0 && !std::isnan(from[i]) ? double(from[i]) / scale : 0;
+    int code = int(std::nearbyint(std::clamp(level, double(levels.least), double(levels.most))));
+    putCode(format, i, unsigned(code + format.bias) & (unsigned(levels.count) - 1), to);
+  }
+}
+
 } // namespace
 
 bool canEncode(const BlockFormat &format) {
@@ -75,18 +90,24 @@ void encodeBlock(const BlockFormat &format, const float *from, std::byte *to) {
   encodeBlockBy(format, std::clamp(scale, -kLargestScale, kLargestScale), from, to);
 }
 
-void encodeBlockBy(const BlockFormat &format, double scale, const float *from, std::byte *to) {
-  Levels levels(format);
-  const FloatFormat &half = *floatFormat(DataType::F16);
-  uint16_t stored = encode(half, scale, true);
-  scale = decode(half, stored);
+void putBlock(const BlockFormat &format, std::span<const uint8_t> codes, float scale, float zero,
+              std::byte *to) {
   std::memset(to, 0, format.bytes);
-  std::memcpy(to + format.scaleAt, &stored, sizeof stored);
-  for (int i = 0; i < format.elements; ++i) {
-    double level = scale != 0 && !std::isnan(from[i]) ? double(from[i]) / scale : 0;
-    int code = int(std::nearbyint(std::clamp(level, double(levels.least), double(levels.most))));
-    putCode(format, i, unsigned(code + format.bias) & (unsigned(levels.count) - 1), to);
+  for (int i = 0; i < format.elements; ++i)
+    putCode(format, i, codes[size_t(i)], to);
+  if (format.scale == BlockScale::F32) {
+    std::memcpy(to + format.scaleAt, &scale, sizeof scale);
+  } else {
+    uint16_t half = encode(*floatFormat(DataType::F16), double(scale), true);
+    std::memcpy(to + format.scaleAt, &half, sizeof half);
   }
+  if (!format.hasOffset())
+    return;
+  float offset = -scale * zero;
+  if (format.offset == BlockOffset::Zero)
+    to[format.offsetAt] = std::byte(uint8_t(zero));
+  else
+    std::memcpy(to + format.offsetAt, &offset, sizeof offset);
 }
 
 void encodeRow(const BlockFormat &format, std::span<const float> from, std::byte *to) {

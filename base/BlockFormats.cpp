@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <list>
+#include <string>
+#include <vector>
 
 namespace tensmith {
 namespace {
@@ -171,6 +174,69 @@ constexpr BlockFormat kFormats[] = {
      .group = 32},
 };
 
+// ---- Affine formats
+
+std::string affineName(int bits, int64_t elements, bool isWide, BlockZero zero) {
+  constexpr const char *kZeros[] = {"", "_zero", "_offset"};
+  return "int" + std::to_string(bits) + "_" + std::to_string(elements) +
+         (isWide ? "_f32" : "_f16") + kZeros[int(zero)];
+}
+
+/// Codes in bytes whose digits are apart, so that a vector of them is unpacked by one shift; then
+/// the scale, then what there is of an offset.
+class AffineFormats {
+public:
+  AffineFormats() {
+    for (int bits : {2, 3, 4, 8})
+      for (uint16_t elements = 16; elements <= 256; elements *= 2)
+        for (BlockScale scale : {BlockScale::F16, BlockScale::F32})
+          for (BlockZero zero : {BlockZero::Middle, BlockZero::Byte, BlockZero::Offset})
+            add(bits, elements, scale, zero);
+  }
+  std::vector<BlockFormat> formats;
+
+private:
+  static BitPlane plane(uint16_t offset, uint8_t bits, uint16_t elements, uint8_t shift) {
+    int bytes = elements * bits / 8;
+    return whole(offset, bits, uint8_t(std::min(bytes, 64)), elements, shift);
+  }
+
+  void add(int bits, uint16_t elements, BlockScale scale, BlockZero zero) {
+    bool isWide = scale == BlockScale::F32;
+    std::vector<BitPlane> &planes = planes_.emplace_back();
+    planes.push_back(plane(0, bits == 3 ? 2 : uint8_t(bits), elements, 0));
+    if (bits == 3)
+      planes.push_back(plane(elements / 4, 1, elements, 2));
+    int scaleAt = elements * bits / 8, end = scaleAt + (isWide ? 4 : 2), more = 0;
+    const std::string &name = names_.emplace_back(affineName(bits, elements, isWide, zero));
+    if (zero != BlockZero::Middle)
+      more = zero == BlockZero::Byte ? 1 : 4;
+    formats.push_back({.name = name,
+                       .elements = elements,
+                       .bytes = uint16_t(end + more),
+                       .planes = planes,
+                       .bias = uint8_t(more ? 0 : 1 << (bits - 1)),
+                       .scale = scale,
+                       .scaleAt = uint16_t(scaleAt),
+                       .offset = more == 1 ? BlockOffset::Zero : BlockOffset::F32,
+                       .offsetAt = int16_t(more ? end : -1),
+                       .group = elements});
+  }
+
+  std::list<std::string> names_;
+  std::list<std::vector<BitPlane>> planes_;
+};
+
+const std::vector<BlockFormat> &allFormats() {
+  static const AffineFormats affine;
+  static const std::vector<BlockFormat> all = [] {
+    std::vector<BlockFormat> formats(std::begin(kFormats), std::end(kFormats));
+    formats.insert(formats.end(), affine.formats.begin(), affine.formats.end());
+    return formats;
+  }();
+  return all;
+}
+
 // ---- Reading
 
 unsigned byteAt(const std::byte *block, int at) { return unsigned(block[at]); }
@@ -209,13 +275,30 @@ unsigned integerOf(const GroupInteger &group, const std::byte *block) {
   return bitsOf(group.low, block) | bitsOf(group.high, block);
 }
 
+double offsetOf(const BlockFormat &format, float scale, const std::byte *from) {
+  if (!format.hasOffset())
+    return 0;
+  if (format.offset == BlockOffset::Zero)
+    return -double(scale) * byteAt(from, format.offsetAt);
+  bool isWide = format.offset == BlockOffset::F32;
+  float offset = plainAt(isWide ? DataType::F32 : DataType::F16, from + format.offsetAt);
+  return double(offset * format.offsetSign);
+}
+
 } // namespace
 
-std::span<const BlockFormat> blockFormats() { return kFormats; }
+std::span<const BlockFormat> blockFormats() { return allFormats(); }
 
 const BlockFormat *findBlockFormat(std::string_view name) {
-  auto found = std::ranges::find(kFormats, name, &BlockFormat::name);
-  return found == std::end(kFormats) ? nullptr : found;
+  const std::vector<BlockFormat> &all = allFormats();
+  auto found = std::ranges::find(all, name, &BlockFormat::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+const BlockFormat *affineFormat(int bits, int64_t elements, DataType scale, BlockZero zero) {
+  if (scale != DataType::F16 && scale != DataType::F32)
+    return nullptr;
+  return findBlockFormat(affineName(bits, elements, scale == DataType::F32, zero));
 }
 
 void decodeBlock(const BlockFormat &format, const std::byte *from, float *to) {
@@ -224,25 +307,27 @@ void decodeBlock(const BlockFormat &format, const std::byte *from, float *to) {
       to[i] = plainAt(format.plain, from + i * byteSize(format.plain));
     return;
   }
-  float scale = 1, offset = 0;
+  float scale = 1;
   if (format.scale == BlockScale::F16)
     scale = plainAt(DataType::F16, from + format.scaleAt);
+  else if (format.scale == BlockScale::F32)
+    scale = plainAt(DataType::F32, from + format.scaleAt);
   else if (format.scale == BlockScale::E8M0)
     scale = float(decodeF8E8M0(uint8_t(from[format.scaleAt])));
-  if (format.hasOffset())
-    offset = plainAt(DataType::F16, from + format.offsetAt) * format.offsetSign;
+  const double offset = offsetOf(format, scale, from);
   for (int i = 0; i < format.elements; ++i) {
     size_t group = size_t(i / format.group);
-    float s = scale, o = offset;
+    float s = scale;
+    double o = offset;
     if (!format.scales.empty())
       s *= float(int(integerOf(format.scales[group], from) ^ format.scaleFlip) - format.scaleBias);
     if (!format.offsets.empty())
-      o *= float(integerOf(format.offsets[group], from));
+      o = double(float(o) * float(integerOf(format.offsets[group], from)));
     unsigned code = codeAt(format, from, i);
     double level = !format.levels.empty() ? double(format.levels[code])
                    : format.isSigned      ? double(int8_t(code))
                                           : double(int(code) - format.bias);
-    to[i] = float(double(s) * level + double(o));
+    to[i] = float(double(s) * level + o);
   }
 }
 

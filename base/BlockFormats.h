@@ -6,13 +6,16 @@
 //     scale(i) * level(code(i)) + offset(i)
 //
 // where the code is put together of bits that lie in one or more planes of bytes, its level is the
-// code less a bias, or an entry of a short table, and scale and offset are those of the block, of
-// 16 bits, times small integers of each group in it. All formats lay their planes and their
+// code less a bias, or an entry of a short table, and scale and offset are those of the block,
+// times small integers of each group in it. All formats lay their planes and their
 // groups' integers out by the same few rules, so one reader serves them (decodeBlock), and so does
 // one emitter of vector code (compiler/targets/cpu/templates/BlockCodes.h).
 //
 // A row of a matrix is a whole number of blocks. Sources: the layouts of GGUF's quantised types
 // (ggml), the OCP specification "Microscaling Formats" (MXFP4), BitNet's ternary packing (TQ).
+//
+// Affine formats are those of weights whose codes, scales and zero points other formats keep apart
+// (ONNX Runtime's MatMulNBits, GPTQ, AWQ): they are put together into blocks as they are read.
 #pragma once
 
 #include "base/DataType.h"
@@ -49,7 +52,9 @@ struct GroupInteger {
 };
 
 /// How the block's own scale is kept.
-enum class BlockScale : uint8_t { One, F16, E8M0 };
+enum class BlockScale : uint8_t { One, F16, F32, E8M0 };
+/// What its offset is: a number, or a byte, the code that stands for zero.
+enum class BlockOffset : uint8_t { F16, F32, Zero };
 
 struct BlockFormat {
   std::string_view name; // "q4_K"
@@ -62,7 +67,8 @@ struct BlockFormat {
   std::span<const float> levels = {}; // empty: level = code - bias
   BlockScale scale = BlockScale::F16;
   uint16_t scaleAt = 0;
-  int16_t offsetAt = -1; // of an f16; -1: there is none
+  BlockOffset offset = BlockOffset::F16;
+  int16_t offsetAt = -1; // -1: there is none
   float offsetSign = 1;
   uint16_t group = 0; // elements; all of the block where that is not divided
   std::span<const GroupInteger> scales = {}, offsets = {}; // of each group; empty: 1
@@ -76,6 +82,13 @@ struct BlockFormat {
 std::span<const BlockFormat> blockFormats();
 /// Null where there is none of that name.
 const BlockFormat *findBlockFormat(std::string_view name);
+
+/// What an affine format has beside codes: nothing, where the middle one stands for zero, a byte of
+/// the one that does, or an f32 that is added.
+enum class BlockZero : uint8_t { Middle, Byte, Offset };
+/// Codes of 2, 3, 4 or 8 bits in blocks of 16 to 256, a power of two, with a scale in f16 or f32.
+/// Null where there is none.
+const BlockFormat *affineFormat(int bits, int64_t elements, DataType scale, BlockZero zero);
 
 /// Writes the `elements` numbers of the block at `from`, rounded once.
 void decodeBlock(const BlockFormat &format, const std::byte *from, float *to);

@@ -32,10 +32,7 @@ BlockCodes::Vectors BlockCodes::vectors(Value block) {
   Vectors result;
   result.scale = each(blockScale(block), format_.scales, format_.scaleFlip, format_.scaleBias);
   if (format_.hasOffset()) {
-    Value offset = halfAt(block, format_.offsetAt);
-    if (format_.offsetSign != 1)
-      offset = create<arith::MulFOp>(offset, real(format_.offsetSign, offset.getType()));
-    result.offset = each(offset, format_.offsets, 0, 0);
+    result.offset = each(offset(block), format_.offsets, 0, 0);
   }
   return result;
 }
@@ -170,8 +167,28 @@ Value BlockCodes::bitsOf(Value bytes, int64_t at, ArrayRef<ScaleBits> bits) {
   return create<arith::ShLIOp>(value, constants(ups));
 }
 
+/// What is added to each number of a block.
+Value BlockCodes::offset(Value block) {
+  Type f32 = builder().getF32Type();
+  if (format_.offset == BlockOffset::F32)
+    return load(f32, block, format_.offsetAt);
+  Value offset, factor = real(format_.offsetSign, f32);
+  if (format_.offset == BlockOffset::Zero) {
+    Value zero = load(builder().getI8Type(), block, format_.offsetAt);
+    offset = create<arith::MulFOp>(Value(create<arith::UIToFPOp>(f32, zero)), real(-1, f32));
+    factor = blockScale(block);
+  } else {
+    offset = halfAt(block, format_.offsetAt);
+  }
+  return format_.offset == BlockOffset::F16 && format_.offsetSign == 1
+             ? offset
+             : create<arith::MulFOp>(offset, factor);
+}
+
 Value BlockCodes::blockScale(Value block) {
   Type f32 = builder().getF32Type();
+  if (format_.scale == BlockScale::F32)
+    return load(f32, block, format_.scaleAt);
   if (format_.scale == BlockScale::F16)
     return halfAt(block, format_.scaleAt);
   if (format_.scale == BlockScale::One)

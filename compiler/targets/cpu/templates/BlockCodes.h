@@ -46,6 +46,7 @@ private:
   Value shuffled(Value bytes, llvm::ArrayRef<int64_t> lanes);
   Value load(mlir::Type type, Value block, int64_t bytes);
   Value halfAt(Value block, int64_t bytes);
+  Value offset(Value block);
   Value constants(llvm::ArrayRef<int32_t> values);
   Value integer(int64_t value, mlir::Type like);
   Value real(double value, mlir::Type like);

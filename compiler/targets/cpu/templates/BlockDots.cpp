@@ -71,15 +71,15 @@ bool BlockDots::plan(int64_t vectorBytes) {
 
 // ---- x
 
-void BlockDots::round(Value x, Value scratch) {
+void BlockDots::round(Value x, Value scratch, Order order) {
   emitFor(*math_, math_->constant(0), math_->constant(strips()), math_->constant(1),
           [&](Value strip) {
             for (int64_t group = 0; group < groups(); ++group)
-              roundGroup(x, scratch, strip, group);
+              roundGroup(x, scratch, strip, group, order);
           });
 }
 
-void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group) {
+void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order) {
   Value first = math_->add(math_->mul(strip, elements()), group * format_->group);
   Type f32 = builder().getF32Type(), wide = f32s(kRun);
   llvm::SmallVector<Value> parts;
@@ -114,12 +114,18 @@ void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group) {
     sum = sum ? Value(create<arith::AddFOp>(sum, rounded)) : rounded;
     Value code = create<arith::TruncIOp>(small, Value(create<arith::BitcastOp>(words, shifted)));
     int64_t element = group * format_->group + int64_t(i) * kRun;
-    store(code, scratch, math_->add(math_->mul(strip, elements()), order_[size_t(element)]));
+    int64_t at = order == Order::Chunks ? order_[size_t(element)] : element;
+    store(code, scratch, math_->add(math_->mul(strip, elements()), at));
   }
   Value place = math_->mul(math_->add(math_->mul(strip, groups()), group), 4);
   store(scale, scratch, math_->add(place, scalesAt()));
-  store(create<arith::MulFOp>(sumOfLanes(*math_, sum), scale), scratch,
-        math_->add(place, sumsAt()));
+  sum = sumOfLanes(*math_, sum);
+  if (order == Order::Elements && hasBiasAlone())
+    sum = create<arith::FPToSIOp>(builder().getI32Type(),
+                                  Value(create<arith::MulFOp>(sum, reals(-double(bias_), f32))));
+  else
+    sum = create<arith::MulFOp>(sum, scale);
+  store(sum, scratch, math_->add(place, sumsAt()));
 }
 
 // ---- Weights
@@ -133,6 +139,8 @@ void BlockDots::add(ArrayRef<Value> rows, Value index, Value scratch, MutableArr
   llvm::SmallVector<Value> scalesOf;
   for (auto [row, sum] : llvm::zip_equal(rows, sums)) {
     Value offsets, scale = scales(row, offsets);
+    if (hasBiasAlone())
+      offsets = create<arith::MulFOp>(scale, reals(-double(bias_), scale.getType()));
     scalesOf.push_back(create<arith::MulFOp>(scale, xScales));
     if (offsets)
       sum.offsets = multiplyAdd(offsets, xSums, sum.offsets);
@@ -176,10 +184,12 @@ Value BlockDots::lanesOf(const Sums &sums) {
       sums.products, Value(create<vector::ShuffleOp>(offsets, reals(0, f32s(size)), places)));
 }
 
-/// Of each group of a strip: what bytes are multiplied by, and what is added to each number.
+/// Of each group of a strip: what bytes are multiplied by, and what the format adds to each number.
 Value BlockDots::scales(Value row, Value &offsets) {
   Value scale;
-  if (blocks_ > 1 && format_->scale == BlockScale::F16 && format_->group == format_->elements) {
+  bool areHalves = format_->scale == BlockScale::F16 &&
+                   (!format_->hasOffset() || format_->offset == BlockOffset::F16);
+  if (blocks_ > 1 && areHalves && format_->group == format_->elements) {
     scale = halves(row, format_->scaleAt);
     if (format_->hasOffset()) {
       offsets = halves(row, format_->offsetAt);
@@ -199,9 +209,24 @@ Value BlockDots::scales(Value row, Value &offsets) {
   }
   if (unit_ != 1)
     scale = create<arith::MulFOp>(scale, reals(unit_, scale.getType()));
-  if (!offsets && bias_)
-    offsets = create<arith::MulFOp>(scale, reals(-double(bias_), scale.getType()));
   return scale;
+}
+
+/// The codes of a strip of a row, a byte each in their own order, to memory.
+void BlockDots::unpack(Value row, Value to) {
+  for (const Chunk &chunk : chunks_) {
+    Value code = codes(row, chunk);
+    auto elementOf = [&](size_t i) {
+      return chunk[i].block * format_->elements + chunk[i].element;
+    };
+    for (size_t first = 0, end = 0; first < chunk.size(); first = end) {
+      for (end = first + 1; end < chunk.size() && elementOf(end) == elementOf(end - 1) + 1;)
+        ++end;
+      auto run = llvm::to_vector(llvm::seq<int64_t>(int64_t(first), int64_t(end)));
+      Value part = run.size() == chunk.size() ? code : create<vector::ShuffleOp>(code, code, run);
+      store(part, to, math_->constant(elementOf(first)));
+    }
+  }
 }
 
 /// An f16 of each block of the strip, converted together: one by one they take more instructions

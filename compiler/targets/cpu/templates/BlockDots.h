@@ -9,6 +9,8 @@
 //   sum over k of x w = sum over groups of  sx sw (sum of codes qx qw) + ow (sx sum of qx)
 //
 // since w = sw qw + ow and x = sx qx. Several blocks that are shorter than a vector make a strip.
+//
+// Of many rows of x each code is read many times, and so is unpacked once: BlockPanels.h.
 #pragma once
 
 #include "compiler/kernel/Intrinsic.h"
@@ -28,8 +30,10 @@ public:
   int64_t stripBytes() const { return blocks_ * format_->bytes; }
   int64_t scratchBytes() const { return columns_ + columns_ / format_->group * 8 + 128; }
 
+  /// In which order a rounded row has its numbers: in that of chunks, or in their own.
+  enum class Order { Chunks, Elements };
   /// Rounds x, f32 in memory, into the scratch.
-  void round(Value x, Value scratch);
+  void round(Value x, Value scratch, Order order = Order::Chunks);
 
   /// Sums of one row of weights, so far.
   struct Sums {
@@ -44,6 +48,8 @@ public:
   Value lanesOf(const Sums &sums);
 
 private:
+  friend class BlockPanels;
+
   /// A vector of codes: for each byte the block of the strip and the element in it.
   struct Place {
     int64_t block, element;
@@ -57,8 +63,9 @@ private:
   int64_t elements() const { return blocks_ * format_->elements; }
   int64_t groups() const { return elements() / format_->group; }
   int64_t lanes() const { return int64_t(chunks_[0].size()) / 4; }
-  void roundGroup(Value x, Value scratch, Value strip, int64_t group);
+  void roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order);
   Value scales(Value row, Value &offsets);
+  void unpack(Value row, Value to);
   Value halves(Value row, int64_t bytes);
   Value codes(Value row, const Chunk &chunk);
   Value digits(Value row, const BitPlane &plane, llvm::ArrayRef<Place> places);
@@ -75,7 +82,10 @@ private:
   template <typename Op, typename... Operands> Value create(Operands... operands) {
     return math_->builder.create<Op>(math_->location, operands...);
   }
-  // In the scratch, behind the codes: scales of x, then what its groups add up to.
+  /// Whether offsets are the bias alone, which is the same for all rows of weights.
+  bool hasBiasAlone() const { return !format_->hasOffset() && bias_ != 0; }
+  // In the scratch, behind the codes: scales of x, then what its groups add up to: numbers, or in
+  // their own order, where the bias is all that they are for, i32 of what it adds to the products.
   int64_t scalesAt() const { return (columns_ + 63) / 64 * 64; }
   int64_t sumsAt() const { return scalesAt() + columns_ / format_->group * 4; }
 

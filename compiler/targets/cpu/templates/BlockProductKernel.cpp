@@ -10,15 +10,16 @@
 //
 // Several rows of x wait for arithmetic: an item's rows of w are decoded into the thread's scratch,
 // where all of x is multiplied by them, in tiles of registers. They are as many as the second-level
-// cache holds beside x. Where x may be rounded, a few rows of x share what is read and unpacked of
-// w instead, and each of them gives the very numbers that it gives alone.
+// cache holds beside x. Where x may be rounded, an item is a panel of w (BlockPanels.h) and a block
+// of rows of x, as many as that cache holds, which are rounded once for all panels of a range. Each
+// row of x gives the very numbers that it gives alone.
 //
 // The last rows of a tile are repeated where there are no more, but not stored again: what is fused
 // behind the product may be written over what it reads.
 #include "compiler/targets/cpu/templates/BlockProductKernel.h"
 
 #include "compiler/graph/Blocks.h"
-#include "compiler/targets/cpu/templates/BlockDots.h"
+#include "compiler/targets/cpu/templates/BlockPanels.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -38,8 +39,9 @@ constexpr const Choice *kChoices[] = {&choice::weightRows};
 constexpr int64_t kStreams = 4;       // of weights, unasked
 constexpr int64_t kLeastOfRange = 32; // rows of weights: a range makes the sums of x anew
 constexpr int64_t kTileRows = 4, kTileColumns = 4, kFewRegisters = 2; // of x, of w
-constexpr int64_t kRoundedRows = 4, kRoundedStreams = 2; // a tile of rounded rows of x, and of w
-constexpr int64_t kPanelRows = 32;                       // of x, rounded into the scratch at once
+constexpr int64_t kRoundedRows = 8;   // of x, by a panel of w, in registers
+constexpr int64_t kMostOfBlock = 256; // rows of x that are rounded at once
+constexpr int64_t kLeastPanels = 16;  // of a range, which rounds x anew
 constexpr int64_t kMostDecoded = 256, kMostScratch = int64_t(1) << 26;
 
 /// What the code is made for.
@@ -76,6 +78,12 @@ int64_t decodedRows(const Product &product, const Machine &machine) {
   return std::clamp<int64_t>(rows, kTileColumns, kMostDecoded);
 }
 
+/// Rows of x that are rounded together: most of the second-level cache.
+int64_t blockRows(const BlockPanels &panels, const Machine &machine) {
+  int64_t rows = machine.l2Bytes / 4 * 3 / panels.rowBytes() / kRoundedRows * kRoundedRows;
+  return std::clamp<int64_t>(rows, kRoundedRows, kMostOfBlock);
+}
+
 class ProductEmitter {
 public:
   ProductEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Product &product,
@@ -87,26 +95,40 @@ public:
         vector_(withLanes(f32_, product.lanes)), dims_(emitter.dims(op_.getY())),
         rows_(math_.product(ArrayRef(dims_).drop_back())), count_(dims_.back()) {}
 
-  /// In bytes, `dots`, by panels of rows of x.
-  void emitBytes(BlockDots &dots, int64_t streams, Value begin, Value end) {
-    int64_t panelRows = product_.isOneRow ? 1 : kPanelRows;
-    rounded_ = math_.constant(dots.scratchBytes());
-    scratch_ = emitScratch(emitter_, math_.constant(panelRows * dots.scratchBytes()), begin, end);
-    Value isWork = math_.less(begin, end), one = math_.constant(1);
-    emitFor(math_, math_.constant(0), rows_, math_.constant(panelRows), [&](Value first) {
-      Value there = math_.min(math_.sub(rows_, first), math_.constant(panelRows));
-      emitIf(math_, isWork, [&] {
-        emitFor(math_, math_.constant(0), there, one, [&](Value row) {
-          Value x = math_.mul(math_.add(first, row), product_.columns * 4);
-          dots.round(bytesAt(x_, x), bytesAt(scratch_, math_.mul(row, rounded_)));
-        });
+  void emitRoundedRow(BlockDots &dots, int64_t streams, Value begin, Value end) {
+    scratch_ = emitScratch(emitter_, math_.constant(dots.scratchBytes()), begin, end);
+    emitIf(math_, math_.less(begin, end), [&] { dots.round(x_, scratch_); });
+    emitFor(math_, begin, end, math_.constant(1), [&](Value item) {
+      Rows rows = rowsFrom(math_.mul(item, streams), streams, count_);
+      Values sums = multiplyRounded(dots, rows.numbers);
+      for (size_t i = 0; i < rows.size(); ++i)
+        ifBoth(rows.areThere[i], {}, [&] { give(math_.constant(0), rows.numbers[i], sums[i]); });
+    });
+  }
+
+  /// Items are numbered by blocks of rows of x, then by panels of w.
+  void emitPanels(BlockPanels &panels, int64_t blockRows, Value begin, Value end) {
+    Value most = math_.min(rows_, math_.constant(blockRows)), one = math_.constant(1);
+    Value panelAt = math_.mul(most, panels.rowBytes());
+    scratch_ = emitScratch(emitter_, math_.add(panelAt, panels.bytes()), begin, end);
+    Value panel = bytesAt(scratch_, panelAt);
+    Value all = math_.ceilDiv(count_, math_.constant(panels.lanes()));
+    Value firstBlock = math_.div(begin, all);
+    Value blocks = math_.select(math_.less(begin, end), math_.ceilDiv(end, all), firstBlock);
+    emitFor(math_, firstBlock, blocks, one, [&](Value block) {
+      Value first = math_.mul(block, blockRows);
+      Value there = math_.min(math_.sub(rows_, first), math_.constant(blockRows));
+      emitFor(math_, math_.constant(0), there, one, [&](Value row) {
+        Value x = bytesAt(x_, math_.mul(math_.add(first, row), product_.columns * 4));
+        panels.round(x, bytesAt(scratch_, math_.mul(row, panels.rowBytes())));
       });
-      emitFor(math_, begin, end, one, [&](Value item) {
-        Rows of = rowsFrom(math_.mul(item, streams), streams, count_);
-        emitFor(math_, math_.constant(0), there, math_.constant(roundedRows()), [&](Value row) {
-          multiplyBytes(dots, rowsFrom(row, roundedRows(), there), of, first);
-        });
-      });
+      Value before = math_.mul(block, all);
+      emitFor(math_, math_.max(begin, before), math_.min(end, math_.add(before, all)), one,
+              [&](Value item) {
+                Value column = math_.mul(math_.sub(item, before), panels.lanes());
+                unpack(panels, column, panel);
+                multiplyPanel(panels, first, there, column, panel);
+              });
     });
   }
 
@@ -245,30 +267,30 @@ private:
 
   // Rounded rows of x.
 
-  int64_t roundedRows() const { return product_.isOneRow ? 1 : kRoundedRows; }
-
-  /// Products of a tile: `rows` are those of the panel, whose first is row `first` of x.
-  void multiplyBytes(BlockDots &dots, const Rows &rows, const Rows &columns, Value first) {
-    Values starts, panels, initial;
-    for (Value column : columns.numbers)
-      starts.push_back(bytesAt(w_, math_.mul(column, product_.rowBytes())));
-    for (Value row : rows.numbers)
-      panels.push_back(bytesAt(scratch_, math_.mul(row, rounded_)));
-    for (size_t i = 0; i < rows.size() * columns.size(); ++i) {
+  /// The products of the row in the scratch and those rows of w.
+  Values multiplyRounded(BlockDots &dots, const Values &rows) {
+    Values starts, initial, result;
+    for (Value row : rows) {
+      starts.push_back(bytesAt(w_, math_.mul(row, product_.rowBytes())));
       BlockDots::Sums zeros = dots.zeros();
       initial.append({zeros.products, zeros.offsets});
     }
-    Values last = emitReduction(math_, math_.constant(0), math_.constant(dots.strips()),
-                                math_.constant(1), initial, [&](Value index, ValueRange carried) {
-                                  return addStrips(dots, starts, panels, index, carried);
-                                });
-    SmallVector<BlockDots::Sums> sums = sumsOf(last);
-    for (size_t i = 0; i < sums.size(); ++i) {
-      size_t row = i / columns.size(), column = i % columns.size();
-      ifBoth(rows.areThere[row], columns.areThere[column], [&] {
-        give(math_.add(first, rows.numbers[row]), columns.numbers[column], dots.total(sums[i]));
-      });
-    }
+    Values last =
+        emitReduction(math_, math_.constant(0), math_.constant(dots.strips()), math_.constant(1),
+                      initial, [&](Value index, ValueRange carried) {
+                        Values strips, next;
+                        for (Value start : starts)
+                          strips.push_back(bytesAt(start, math_.mul(index, dots.stripBytes())));
+                        prefetchBehind(starts[0], index, starts.size(), dots.stripBytes());
+                        SmallVector<BlockDots::Sums> sums = sumsOf(carried);
+                        dots.add(strips, index, scratch_, sums);
+                        for (const BlockDots::Sums &sum : sums)
+                          next.append({sum.products, sum.offsets});
+                        return next;
+                      });
+    for (const BlockDots::Sums &sum : sumsOf(last))
+      result.push_back(dots.total(sum));
+    return result;
   }
 
   static SmallVector<BlockDots::Sums> sumsOf(ValueRange values) {
@@ -278,21 +300,37 @@ private:
     return sums;
   }
 
-  /// What LLVM finds that rows of x do alike, unpacking w, is done once.
-  Values addStrips(BlockDots &dots, const Values &starts, const Values &panels, Value index,
-                   ValueRange carried) {
-    Values strips, next;
-    for (Value start : starts)
-      strips.push_back(bytesAt(start, math_.mul(index, dots.stripBytes())));
-    if (product_.isOneRow)
-      prefetchBehind(starts[0], index, starts.size(), dots.stripBytes());
-    SmallVector<BlockDots::Sums> sums = sumsOf(carried);
-    for (size_t row = 0; row < panels.size(); ++row)
-      dots.add(strips, index, panels[row],
-               MutableArrayRef(sums).slice(row * strips.size(), strips.size()));
-    for (const BlockDots::Sums &sum : sums)
-      next.append({sum.products, sum.offsets});
-    return next;
+  void unpack(BlockPanels &panels, Value column, Value panel) {
+    Value last = math_.sub(count_, math_.constant(1));
+    panels.unpack(
+        [&](Value lane) {
+          Value row = math_.min(math_.add(column, lane), last);
+          return bytesAt(w_, math_.mul(row, product_.rowBytes()));
+        },
+        panel);
+  }
+
+  /// Rounded rows, `there` of them from row `first` of x on, by the panel, whose first row is
+  /// `column` of w: in tiles of halving heights.
+  void multiplyPanel(BlockPanels &panels, Value first, Value there, Value column, Value panel) {
+    Value left = math_.sub(count_, column), begin = math_.constant(0);
+    auto columns = constantIndex(count_);
+    bool isWhole = columns && *columns % panels.lanes() == 0;
+    Value mask = isWhole ? Value() : emitter_.maskBelow(left, panels.lanes());
+    for (int64_t height = kRoundedRows; height > 0; height /= 2) {
+      Value end = math_.mul(math_.div(there, math_.constant(height)), height);
+      emitFor(math_, begin, end, math_.constant(height), [&](Value row) {
+        Values rows;
+        for (int64_t i = 0; i < height; ++i)
+          rows.push_back(bytesAt(scratch_, math_.mul(math_.add(row, i), panels.rowBytes())));
+        Values sums = panels.multiply(rows, panel);
+        for (int64_t i = 0; i < height; ++i) {
+          Value number = math_.add(math_.add(first, row), i);
+          give(number, column, sums[size_t(i)], panels.lanes(), mask);
+        }
+      });
+      begin = end;
+    }
   }
 
   // Several rows of x.
@@ -354,9 +392,10 @@ private:
     both ? emitIf(math_, both, then) : then();
   }
 
-  void give(Value row, Value column, Value sum) {
+  /// Stores a result, or `lanes` of them that lie side by side.
+  void give(Value row, Value column, Value sum, int64_t lanes = 1, Value mask = {}) {
     emitter_.define(op_.getY(), [sum](const Position &) { return sum; });
-    Position at;
+    Position at{{}, lanes, mask};
     if (dims_.size() > 1)
       at.indices = math_.delinear(row, ArrayRef(dims_).drop_back());
     at.indices.push_back(column);
@@ -391,8 +430,8 @@ private:
   Value x_, w_;
   Type f32_, vector_;
   Values dims_;
-  Value rows_, count_;      // of x, and of w
-  Value scratch_, rounded_; // bytes of a rounded row of x there
+  Value rows_, count_; // of x, and of w
+  Value scratch_;
 };
 
 bool isBlockProduct(Operation *op) {
@@ -414,30 +453,39 @@ KernelParts blockProductParts(graph::KernelOp kernel, graph::BlockProductOp root
     return BlockDots::of(math, product.format, product.columns, machine.vectorBytes,
                          machine.products(Number::U8, Number::I8, Number::I32));
   };
-  auto rowsTogether = [=, &machine](bool isRounded) {
-    return product.isOneRow ? streamsOf(product, asked)
-           : isRounded      ? kRoundedStreams
-                            : decodedRows(product, machine);
+  auto panelsOf = [=, &machine](const BlockDots &dots) {
+    return BlockPanels(dots, std::min<int64_t>(machine.lanes(4), 16));
   };
   KernelParts parts;
   parts.summary = "block product, " + std::string(product.format.name);
-  parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
+  parts.items = [=, &machine](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     auto dims = dimValues(math, sizes, root.getY().getType());
-    Value rows = math.product(ArrayRef(dims).drop_back());
-    bool isRounded = dotsOf(math).has_value();
-    int64_t together = rowsTogether(isRounded);
+    Value rows = math.product(ArrayRef(dims).drop_back()), blocks = math.constant(1);
+    auto dots = dotsOf(math);
+    int64_t together = product.isOneRow ? streamsOf(product, asked) : decodedRows(product, machine);
+    int64_t least = product.isOneRow ? (kLeastOfRange + together - 1) / together : 1;
+    if (dots && !product.isOneRow) {
+      BlockPanels panels = panelsOf(*dots);
+      Value ofBlock = math.constant(blockRows(panels, machine));
+      blocks = math.ceilDiv(rows, ofBlock), rows = math.min(rows, ofBlock);
+      together = panels.lanes(), least = kLeastPanels;
+    }
     Value grain = grainOf(math, math.mul(rows, together * product.columns));
-    if (product.isOneRow || isRounded)
-      grain = math.max(grain, math.constant((kLeastOfRange + together - 1) / together));
-    return {math.ceilDiv(dims.back(), math.constant(together)), grain, asked.of(kChoices)};
+    return {math.mul(blocks, math.ceilDiv(dims.back(), math.constant(together))),
+            math.max(grain, math.constant(least)), asked.of(kChoices)};
   };
   parts.body = [=, &machine](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     ProductEmitter code(emitter, kernel, product, machine, results);
     auto dots = dotsOf(emitter.math);
-    int64_t together = rowsTogether(dots.has_value());
-    if (dots)
-      return code.emitBytes(*dots, together, begin, end);
-    product.isOneRow ? code.emitOneRow(together, begin, end) : code.emitRows(together, begin, end);
+    if (product.isOneRow) {
+      int64_t streams = streamsOf(product, asked);
+      return dots ? code.emitRoundedRow(*dots, streams, begin, end)
+                  : code.emitOneRow(streams, begin, end);
+    }
+    if (!dots)
+      return code.emitRows(decodedRows(product, machine), begin, end);
+    BlockPanels panels = panelsOf(*dots);
+    code.emitPanels(panels, blockRows(panels, machine), begin, end);
   };
   return parts;
 }

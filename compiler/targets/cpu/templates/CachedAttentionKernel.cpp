@@ -10,6 +10,9 @@
 // Positions of a page lie side by side; what the same run gives is one more page behind them. A run
 // of positions is passed by all queries before the next, so that it comes from memory once.
 //
+// Floats of a head that fill no whole vectors end in one that is masked. Numbers of heads may be
+// open: only how many queries share a key's unpacking is a constant of the code.
+//
 // Invariant: the score of a position, and the order in which values are added up, are the same
 // wherever a key lies and whoever else is computed. So a text has the same bits whether its last
 // keys come from pages or from the run.
@@ -31,7 +34,7 @@ constexpr int64_t kPositions = 4;   // whose scores are computed side by side
 constexpr int64_t kRun = 128;       // positions that all queries pass before the next
 constexpr int64_t kMostQueries = 4; // that share what is unpacked of a key
 constexpr int64_t kMostPositions = int64_t(1) << 31, kMostHead = 4096, kMostHeads = 4096;
-constexpr int64_t kLeastLanes = 4, kMostLanes = 16;
+constexpr int64_t kMostLanes = 16;
 
 /// How heads of keys or of values are read.
 struct Heads {
@@ -39,6 +42,9 @@ struct Heads {
   int64_t size, bytes, lanes;
 
   int64_t blocks() const { return size / format.elements; }
+  /// Numbers behind the last whole vector; 0 where they are in blocks of a format.
+  int64_t tail() const { return size % lanes; }
+  int64_t padded() const { return int64_t(llvm::alignTo(size, lanes)); }
 };
 
 Heads headsOf(graph::CachedAttentionOp op, Value cache, const Machine &machine) {
@@ -48,9 +54,7 @@ Heads headsOf(graph::CachedAttentionOp op, Value cache, const Machine &machine) 
     return {format, size, size / format.elements * format.bytes,
             std::min<int64_t>(most, format.group)};
   }
-  int64_t lanes = most;
-  while (size % lanes)
-    lanes /= 2;
+  int64_t lanes = std::min<int64_t>(most, int64_t(llvm::bit_ceil(uint64_t(size))));
   bool isHalf = getElementTypeOrSelf(cache.getType()).isF16();
   int64_t bytes = isHalf ? 2 : 4;
   BlockFormat format{.name = isHalf ? "f16" : "f32",
@@ -65,18 +69,24 @@ Heads headsOf(graph::CachedAttentionOp op, Value cache, const Machine &machine) 
 struct Attention {
   graph::CachedAttentionOp op;
   Heads keys, values;
-  int64_t heads, keyHeads; // of queries, of keys
+  std::optional<int64_t> group; // heads of queries to one of keys; none where only the run knows
 
-  int64_t group() const { return heads / keyHeads; }
-  int64_t chunks() const { return (group() + kMostQueries - 1) / kMostQueries; }
   /// Queries that are passed together.
-  int64_t together() const { return (group() + chunks() - 1) / chunks(); }
+  int64_t together() const {
+    if (!group)
+      return kMostQueries;
+    int64_t chunks = (*group + kMostQueries - 1) / kMostQueries;
+    return (*group + chunks - 1) / chunks;
+  }
+  bool hasWholeChunks() const { return group && *group % together() == 0; }
 };
 
 Attention attentionOf(graph::CachedAttentionOp op, const Machine &machine) {
+  int64_t heads = cast<RankedTensorType>(op.getQ().getType()).getDimSize(1);
+  int64_t keyHeads = cast<RankedTensorType>(op.getKeys().getType()).getDimSize(2);
+  bool isKnown = !ShapedType::isDynamic(heads) && !ShapedType::isDynamic(keyHeads);
   return {op, headsOf(op, op.getKeys(), machine), headsOf(op, op.getValues(), machine),
-          cast<RankedTensorType>(op.getQ().getType()).getDimSize(1),
-          cast<RankedTensorType>(op.getKeys().getType()).getDimSize(2)};
+          isKnown ? std::optional(heads / keyHeads) : std::nullopt};
 }
 
 /// Of queries that are rounded; null where they are not.
@@ -99,6 +109,8 @@ public:
         f32_(emitter.builder().getF32Type()), i64_(emitter.builder().getI64Type()) {
     SmallVector<Value> dims = emitter.dims(op_.getKeys()), table = emitter.dims(op_.getTable());
     pages_ = dims[0], positions_ = dims[1], listed_ = table[1];
+    heads_ = emitter.dims(op_.getQ())[1], keyHeads_ = math_.max(dims[2], math_.constant(1));
+    group_ = math_.div(heads_, keyHeads_);
     // An empty page has no positions to divide by.
     divisor_ = math_.max(positions_, math_.constant(1));
   }
@@ -108,6 +120,11 @@ public:
     capacity_ = math_.min(held, most);
     emitter_.check(math_.less(held, most), "lists of pages hold {} positions, which are too many",
                    held);
+    if (!of_.group) {
+      emitter_.check(math_.less(group_, math_.constant(kMostHeads + 1)),
+                     "a head of keys serves {} of queries, which are too many", group_);
+      group_ = math_.min(group_, math_.constant(kMostHeads));
+    }
     layOut();
     scratch_ = emitScratch(emitter_, bytes_, begin, end);
     emitFor(math_, begin, end, math_.constant(1), [&](Value item) { emitItem(item); });
@@ -127,36 +144,38 @@ private:
 
   // In the scratch: queries, their roundings, sums, the sums' factors, a page, rows of scores.
   void layOut() {
-    int64_t group = of_.group();
-    roundedAt_ = llvm::alignTo(group * of_.keys.size * 4, 64);
-    roundedBytes_ = dots_ ? llvm::alignTo(dots_->scratchBytes(), 64) : 0;
-    sumsAt_ = roundedAt_ + group * roundedBytes_;
-    factorsAt_ = sumsAt_ + llvm::alignTo(group * of_.values.size * 4, 64);
-    pageAt_ = factorsAt_ + llvm::alignTo(group * 4, 64);
-    scoresAt_ = pageAt_ + 64;
+    auto behind = [&](Value at, int64_t bytesOfQuery) {
+      Value bytes = math_.mul(group_, bytesOfQuery);
+      return math_.add(at, math_.mul(math_.ceilDiv(bytes, math_.constant(64)), 64));
+    };
+    roundedAt_ = behind(math_.constant(0), of_.keys.padded() * 4);
+    roundedBytes_ = dots_ ? int64_t(llvm::alignTo(dots_->scratchBytes(), 64)) : 0;
+    sumsAt_ = behind(roundedAt_, roundedBytes_);
+    factorsAt_ = behind(sumsAt_, of_.values.padded() * 4);
+    pageAt_ = behind(factorsAt_, 4);
+    scoresAt_ = math_.add(pageAt_, 64);
     // A tile may store behind the last score.
     Value most = math_.add(math_.add(capacity_, emitter_.dims(op_.getQ())[0]), kPositions);
     stride_ = math_.mul(math_.ceilDiv(most, math_.constant(16)), 16);
-    bytes_ = math_.add(math_.mul(stride_, group * 4), scoresAt_);
+    bytes_ = math_.add(math_.mul(math_.mul(stride_, group_), 4), scoresAt_);
   }
-  Value sums() { return bytesAt(scratch_, math_.constant(sumsAt_)); }
-  Value factors() { return bytesAt(scratch_, math_.constant(factorsAt_)); }
+  Value sums() { return bytesAt(scratch_, sumsAt_); }
+  Value factors() { return bytesAt(scratch_, factorsAt_); }
   Value scoresOf(Value query) {
     return bytesAt(scratch_, math_.add(math_.mul(math_.mul(query, stride_), 4), scoresAt_));
   }
 
   void emitItem(Value index) {
-    Value keyHeads = math_.constant(of_.keyHeads);
-    Item item = itemOf(math_.div(index, keyHeads), math_.rem(index, keyHeads));
-    Value zero = math_.constant(0), one = math_.constant(1), group = math_.constant(of_.group());
-    emitFor(math_, zero, group, one, [&](Value query) { takeQuery(item, query); });
+    Item item = itemOf(math_.div(index, keyHeads_), math_.rem(index, keyHeads_));
+    Value zero = math_.constant(0), one = math_.constant(1);
+    emitFor(math_, zero, group_, one, [&](Value query) { takeQuery(item, query); });
     eachRun(item, op_.getKeys(), op_.getNewKeys(), of_.keys.bytes,
             [&](const Run &run) { score(item, run); });
-    emitFor(math_, zero, group, one, [&](Value query) { normalise(item, query); });
+    emitFor(math_, zero, group_, one, [&](Value query) { normalise(item, query); });
     clearSums();
     eachRun(item, op_.getValues(), op_.getNewValues(), of_.values.bytes,
             [&](const Run &run) { addValues(item, run); });
-    emitFor(math_, zero, group, one, [&](Value query) { give(item, query); });
+    emitFor(math_, zero, group_, one, [&](Value query) { give(item, query); });
   }
 
   Item itemOf(Value row, Value head) {
@@ -178,19 +197,26 @@ private:
     return make<arith::IndexCastOp>(emitter_.builder().getIndexType(), integer);
   }
 
-  /// The query, scaled, into the scratch, and its rounding.
+  /// The query, scaled, into the scratch, and its rounding. Behind it are zeros.
   void takeQuery(const Item &item, Value query) {
     int64_t size = of_.keys.size, lanes = of_.keys.lanes;
-    Value head = math_.add(math_.mul(item.head, of_.group()), query);
-    Value from = math_.mul(math_.add(math_.mul(item.row, of_.heads), head), size);
-    Value to = math_.mul(query, size);
+    Value head = math_.add(math_.mul(item.head, group_), query);
+    Value from = math_.mul(math_.add(math_.mul(item.row, heads_), head), size);
+    Value to = math_.mul(query, of_.keys.padded());
     double scale = op_.getScale().convertToDouble();
     for (int64_t at = 0; at < size; at += lanes) {
-      Value part = emitter_.load(emitter_.buffer(op_.getQ()), f32_, math_.add(from, at), lanes);
+      Value part = emitter_.load(emitter_.buffer(op_.getQ()), f32_, math_.add(from, at), lanes,
+                                 maskAt(of_.keys, at));
       emitter_.store(scratch_, f32_, math_.add(to, at), code_.mul(part, code_.real(part, scale)));
     }
     if (dots_)
       dots_->round(bytesAt(scratch_, math_.mul(to, 4)), roundedQuery(query));
+  }
+  /// Of the vector of a head from `at` on; null where it is whole.
+  Value maskAt(const Heads &heads, int64_t at) {
+    return at + heads.lanes <= heads.size
+               ? Value()
+               : emitter_.maskBelow(math_.constant(heads.size - at), heads.lanes);
   }
   Value roundedQuery(Value query) {
     return bytesAt(scratch_, math_.add(math_.mul(query, roundedBytes_), roundedAt_));
@@ -201,7 +227,7 @@ private:
   /// All pages of the list that the item sees, and what is new as one more.
   void eachRun(const Item &item, Value kept, Value fresh, int64_t headBytes,
                llvm::function_ref<void(const Run &)> visit) {
-    int64_t ofToken = of_.keyHeads * headBytes;
+    Value ofToken = math_.mul(keyHeads_, headBytes);
     Value used = math_.ceilDiv(item.length, divisor_);
     Value firstPage = math_.min(math_.div(item.start, divisor_), used);
     emitFor(math_, firstPage, math_.add(used, 1), math_.constant(1), [&](Value number) {
@@ -222,7 +248,7 @@ private:
   }
 
   Value pageOf(const Item &item, Value number, Value isPaged) {
-    Value slot = bytesAt(scratch_, math_.constant(pageAt_)), zero = math_.constant(0);
+    Value slot = bytesAt(scratch_, pageAt_), zero = math_.constant(0);
     emitter_.store(slot, i64_, zero, math_.toI64(zero));
     emitIf(math_, isPaged, [&] {
       Value page = indexAt(op_.getTable(), math_.add(math_.mul(item.row, listed_), number));
@@ -234,23 +260,22 @@ private:
   }
 
   Value placeOf(const Run &run, Value position, int64_t headBytes) {
-    return bytesAt(run.base, math_.mul(math_.sub(position, run.origin), of_.keyHeads * headBytes));
+    return bytesAt(run.base,
+                   math_.mul(math_.sub(position, run.origin), math_.mul(keyHeads_, headBytes)));
   }
 
   /// The queries of each chunk; the last again where there are no more.
   void eachChunk(llvm::function_ref<void(const Values &)> visit) {
     int64_t together = of_.together();
-    emitFor(math_, math_.constant(0), math_.constant(of_.group()), math_.constant(together),
-            [&](Value first) {
-              Values queries;
-              for (int64_t i = 0; i < together; ++i) {
-                Value query = math_.add(first, i);
-                bool isWhole = of_.group() % together == 0;
-                queries.push_back(isWhole ? query
-                                          : math_.min(query, math_.constant(of_.group() - 1)));
-              }
-              visit(queries);
-            });
+    Value last = math_.sub(group_, math_.constant(1));
+    emitFor(math_, math_.constant(0), group_, math_.constant(together), [&](Value first) {
+      Values queries;
+      for (int64_t i = 0; i < together; ++i) {
+        Value query = math_.add(first, i);
+        queries.push_back(of_.hasWholeChunks() ? query : math_.min(query, last));
+      }
+      visit(queries);
+    });
   }
 
   // Keys.
@@ -271,39 +296,47 @@ private:
 
   /// Of each query a vector of a score for each place.
   Values exactScores(const Values &queries, const Values &places) {
-    const BlockFormat &format = of_.keys.format;
     Values fromQ, sums(queries.size() * places.size(), zeros(of_.keys.lanes));
     for (Value query : queries)
-      fromQ.push_back(math_.mul(query, of_.keys.size));
+      fromQ.push_back(math_.mul(query, of_.keys.padded()));
     sums = emitReduction(math_, math_.constant(0), math_.constant(of_.keys.blocks()),
                          math_.constant(1), sums, [&](Value index, ValueRange carried) {
-                           Values next(carried), blocks;
-                           SmallVector<BlockCodes::Scales> scales;
-                           for (Value place : places) {
-                             blocks.push_back(bytesAt(place, math_.mul(index, format.bytes)));
-                             scales.push_back(keyCodes_.scales(blocks.back()));
-                           }
-                           Value first = math_.mul(index, format.elements);
-                           for (int64_t at = 0; at < format.elements; at += of_.keys.lanes) {
-                             Values q;
-                             for (Value from : fromQ)
-                               q.push_back(emitter_.load(scratch_, f32_,
-                                                         math_.add(math_.add(from, first), at),
-                                                         of_.keys.lanes));
-                             for (size_t p = 0; p < places.size(); ++p) {
-                               Value number = numberOf(keyCodes_, format, blocks[p], at, scales[p]);
-                               for (size_t i = 0; i < q.size(); ++i) {
-                                 Value &sum = next[i * places.size() + p];
-                                 sum = code_.multiplyAdd(q[i], number, sum);
-                               }
-                             }
-                           }
+                           Values next(carried);
+                           addBlock(fromQ, places, index, {}, next);
                            return next;
                          });
+    if (of_.keys.tail())
+      addBlock(fromQ, places, math_.constant(of_.keys.blocks()),
+               maskAt(of_.keys, of_.keys.blocks() * of_.keys.lanes), sums);
     Values scores;
     for (size_t i = 0; i < queries.size(); ++i)
       scores.push_back(sumsOfLanes(ArrayRef(sums).slice(i * places.size(), places.size())));
     return scores;
+  }
+
+  /// Adds the products of block number `index` of each place and query.
+  void addBlock(const Values &fromQ, const Values &places, Value index, Value mask, Values &sums) {
+    const BlockFormat &format = of_.keys.format;
+    Values blocks;
+    SmallVector<BlockCodes::Scales> scales;
+    for (Value place : places) {
+      blocks.push_back(bytesAt(place, math_.mul(index, format.bytes)));
+      scales.push_back(keyCodes_.scales(blocks.back()));
+    }
+    Value first = math_.mul(index, format.elements);
+    for (int64_t at = 0; at < format.elements; at += of_.keys.lanes) {
+      Values q;
+      for (Value from : fromQ)
+        q.push_back(
+            emitter_.load(scratch_, f32_, math_.add(math_.add(from, first), at), of_.keys.lanes));
+      for (size_t p = 0; p < places.size(); ++p) {
+        Value number = numberOf(keyCodes_, format, blocks[p], at, scales[p], mask);
+        for (size_t i = 0; i < q.size(); ++i) {
+          Value &sum = sums[i * places.size() + p];
+          sum = code_.multiplyAdd(q[i], number, sum);
+        }
+      }
+    }
   }
 
   Values roundedScores(const Values &queries, const Values &places) {
@@ -362,12 +395,11 @@ private:
 
   void clearSums() {
     int64_t lanes = of_.values.lanes;
-    emitFor(math_, math_.constant(0), math_.constant(of_.group() * of_.values.size),
-            math_.constant(lanes),
+    emitFor(math_, math_.constant(0), math_.mul(group_, of_.values.padded()), math_.constant(lanes),
             [&](Value at) { emitter_.store(sums(), f32_, at, zeros(lanes)); });
   }
 
-  /// Vectors of a head whose sums stay in registers: whole blocks, and a part of the head.
+  /// Whole vectors of a head whose sums stay in registers: whole blocks, and a part of the head.
   int64_t vectorsTogether() const {
     int64_t least = of_.values.format.elements / of_.values.lanes;
     int64_t all = of_.values.size / of_.values.lanes;
@@ -379,48 +411,64 @@ private:
   }
 
   void addValues(const Item &item, const Run &run) {
-    int64_t lanes = of_.values.lanes, vectors = vectorsTogether(), width = vectors * lanes;
-    const BlockFormat &format = of_.values.format;
-    int64_t widthBytes = width / format.elements * format.bytes;
+    const Heads &heads = of_.values;
+    int64_t vectors = heads.size < heads.lanes ? 1 : vectorsTogether();
+    int64_t width = vectors * heads.lanes, whole = heads.size / width;
+    int64_t widthBytes = width / heads.format.elements * heads.format.bytes;
     eachChunk([&](const Values &queries) {
-      emitFor(math_, math_.constant(0), math_.constant(of_.values.size / width), math_.constant(1),
-              [&](Value part) {
-                Values at, loaded;
-                for (Value query : queries)
-                  for (int64_t i = 0; i < vectors; ++i) {
-                    Value column = math_.add(math_.mul(part, width), i * lanes);
-                    at.push_back(math_.add(math_.mul(query, of_.values.size), column));
-                    loaded.push_back(emitter_.load(sums(), f32_, at.back(), lanes));
-                  }
-                Value offset = math_.mul(part, widthBytes);
-                Values last =
-                    emitReduction(math_, run.begin, run.end, math_.constant(1), loaded,
-                                  [&](Value position, ValueRange carried) {
-                                    Value place =
-                                        bytesAt(placeOf(run, position, of_.values.bytes), offset);
-                                    Value column = math_.sub(position, item.start);
-                                    return addValue(queries, place, column, vectors, carried);
-                                  });
-                for (auto [offset, sum] : llvm::zip_equal(at, last))
-                  emitter_.store(sums(), f32_, offset, sum);
-              });
+      emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(1), [&](Value part) {
+        Vectors of{math_.mul(part, width), math_.mul(part, widthBytes), vectors, {}};
+        addVectors(item, run, queries, of);
+      });
+      if (int64_t at = heads.size - heads.tail(); heads.tail()) {
+        int64_t bytes = at / heads.lanes * heads.format.bytes;
+        addVectors(item, run, queries,
+                   {math_.constant(at), math_.constant(bytes), 1, maskAt(heads, at)});
+      }
     });
   }
 
-  Values addValue(const Values &queries, Value place, Value column, int64_t vectors,
+  /// Vectors of a head from number `first` on, which is so many bytes from its begin.
+  struct Vectors {
+    Value first, bytes;
+    int64_t count;
+    Value mask;
+  };
+
+  /// Adds those of all positions of the run, each times its powers.
+  void addVectors(const Item &item, const Run &run, const Values &queries, const Vectors &of) {
+    Values at, loaded;
+    for (Value query : queries)
+      for (int64_t i = 0; i < of.count; ++i) {
+        Value column = math_.add(of.first, i * of_.values.lanes);
+        at.push_back(math_.add(math_.mul(query, of_.values.padded()), column));
+        loaded.push_back(emitter_.load(sums(), f32_, at.back(), of_.values.lanes));
+      }
+    Values last = emitReduction(math_, run.begin, run.end, math_.constant(1), loaded,
+                                [&](Value position, ValueRange carried) {
+                                  Value place =
+                                      bytesAt(placeOf(run, position, of_.values.bytes), of.bytes);
+                                  Value column = math_.sub(position, item.start);
+                                  return addValue(queries, place, column, of, carried);
+                                });
+    for (auto [offset, sum] : llvm::zip_equal(at, last))
+      emitter_.store(sums(), f32_, offset, sum);
+  }
+
+  Values addValue(const Values &queries, Value place, Value column, const Vectors &of,
                   ValueRange carried) {
     const BlockFormat &format = of_.values.format;
     int64_t lanes = of_.values.lanes, ofBlock = format.elements / lanes;
     Values powers, next(carried);
     for (Value query : queries)
       powers.push_back(emitter_.splat(emitter_.load(scoresOf(query), f32_, column), lanes));
-    for (int64_t i = 0; i < vectors; i += ofBlock) {
+    for (int64_t i = 0; i < of.count; i += ofBlock) {
       Value block = bytesAt(place, math_.constant(i / ofBlock * format.bytes));
       BlockCodes::Scales scales = valueCodes_.scales(block);
       for (int64_t j = 0; j < ofBlock; ++j) {
-        Value number = numberOf(valueCodes_, format, block, j * lanes, scales);
+        Value number = numberOf(valueCodes_, format, block, j * lanes, scales, of.mask);
         for (size_t query = 0; query < powers.size(); ++query) {
-          Value &sum = next[query * size_t(vectors) + size_t(i + j)];
+          Value &sum = next[query * size_t(of.count) + size_t(i + j)];
           sum = code_.multiplyAdd(powers[query], number, sum);
         }
       }
@@ -430,16 +478,17 @@ private:
 
   void give(const Item &item, Value query) {
     Value factor = emitter_.load(factors(), f32_, query);
-    Value from = math_.mul(query, of_.values.size);
+    Value from = math_.mul(query, of_.values.padded());
     emitter_.define(op_.getY(), [&, factor, from](const Position &at) {
       Value sum =
           emitter_.load(sums(), f32_, math_.add(from, at.indices.back()), at.lanes, at.mask);
       return code_.mul(sum, emitter_.splat(factor, at.lanes));
     });
-    Value head = math_.add(math_.mul(item.head, of_.group()), query);
-    Value row = math_.add(math_.mul(item.row, of_.heads), head);
+    Value head = math_.add(math_.mul(item.head, group_), query);
+    Value row = math_.add(math_.mul(item.row, heads_), head);
     for (int64_t at = 0; at < of_.values.size; at += of_.values.lanes) {
-      Position place{{item.row, head, math_.constant(at)}, of_.values.lanes};
+      Position place{
+          {item.row, head, math_.constant(at)}, of_.values.lanes, maskAt(of_.values, at)};
       storeResults(emitter_, kernel_, results_, place, row);
     }
   }
@@ -447,7 +496,12 @@ private:
   // Of both.
 
   Value numberOf(BlockCodes &codes, const BlockFormat &format, Value block, int64_t first,
-                 const BlockCodes::Scales &scales) {
+                 const BlockCodes::Scales &scales, Value mask) {
+    if (mask) { // of floats
+      Type f16 = emitter_.builder().getF16Type();
+      return emitter_.load(block, format.plain == DataType::F16 ? f16 : f32_, math_.constant(first),
+                           format.elements, mask);
+    }
     Value code = codes.codes(block, first);
     if (format.plain != DataType::Undefined)
       return code;
@@ -498,9 +552,10 @@ private:
   BlockCodes keyCodes_, valueCodes_;
   std::optional<BlockDots> dots_; // where queries are rounded
   Type f32_, i64_;
+  Value heads_, keyHeads_, group_;                        // of queries, of keys, and their quotient
   Value pages_, positions_, listed_, divisor_, capacity_; // pages of a list, positions that it has
-  int64_t roundedAt_ = 0, roundedBytes_ = 0, sumsAt_ = 0, factorsAt_ = 0, pageAt_ = 0,
-          scoresAt_ = 0;
+  Value roundedAt_, sumsAt_, factorsAt_, pageAt_, scoresAt_;
+  int64_t roundedBytes_ = 0;       // of a query
   Value scratch_, stride_, bytes_; // of a row of scores, in floats
 };
 
@@ -514,14 +569,18 @@ bool isCachedAttention(Operation *op) {
   auto q = cast<RankedTensorType>(attention.getQ().getType());
   auto keys = cast<RankedTensorType>(attention.getKeys().getType());
   auto isSize = [](int64_t size, int64_t most) { return size > 0 && size <= most; };
-  bool isKnown = q.getRank() == 3 && keys.getRank() == 4 && isSize(q.getDimSize(1), kMostHeads) &&
-                 isSize(keys.getDimSize(2), kMostHeads);
-  if (!isKnown || q.getDimSize(1) % keys.getDimSize(2))
+  auto isCount = [&](int64_t count) {
+    return ShapedType::isDynamic(count) || isSize(count, kMostHeads);
+  };
+  if (q.getRank() != 3 || keys.getRank() != 4 || !isCount(q.getDimSize(1)) ||
+      !isCount(keys.getDimSize(2)))
+    return false;
+  bool isKnown = !q.isDynamicDim(1) && !keys.isDynamicDim(2);
+  if (isKnown && q.getDimSize(1) % keys.getDimSize(2))
     return false;
   int64_t size = graph::headSizeOf(attention, attention.getKeys());
   int64_t valueSize = graph::headSizeOf(attention, attention.getValues());
-  return isSize(size, kMostHead) && isSize(valueSize, kMostHead) && q.getDimSize(2) == size &&
-         size % kLeastLanes == 0 && valueSize % kLeastLanes == 0;
+  return isSize(size, kMostHead) && isSize(valueSize, kMostHead) && q.getDimSize(2) == size;
 }
 
 KernelParts cachedAttentionParts(graph::KernelOp kernel, graph::CachedAttentionOp root,
@@ -530,12 +589,13 @@ KernelParts cachedAttentionParts(graph::KernelOp kernel, graph::CachedAttentionO
   KernelParts parts;
   parts.summary = "attention to a cache, " + std::string(attention.keys.format.name);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
-    Value rows = dimValues(math, sizes, root.getQ().getType())[0];
-    Value positions = math.mul(dimValues(math, sizes, root.getTable().getType())[1],
-                               dimValues(math, sizes, root.getKeys().getType())[1]);
-    Value work = math.mul(math.add(positions, 1),
-                          attention.group() * (attention.keys.size + attention.values.size));
-    return {math.mul(rows, attention.keyHeads), grainOf(math, math.div(work, math.constant(8)))};
+    auto q = dimValues(math, sizes, root.getQ().getType());
+    auto keys = dimValues(math, sizes, root.getKeys().getType());
+    Value positions = math.mul(dimValues(math, sizes, root.getTable().getType())[1], keys[1]);
+    Value group = math.div(q[1], math.max(keys[2], math.constant(1)));
+    Value work = math.mul(math.mul(math.add(positions, 1), group),
+                          attention.keys.size + attention.values.size);
+    return {math.mul(q[0], keys[2]), grainOf(math, math.div(work, math.constant(8)))};
   };
   parts.body = [=, &machine](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     CachedAttentionEmitter(emitter, kernel, attention, machine, results).emit(begin, end);

@@ -1,0 +1,55 @@
+// Rows in 8 bits times panels of rows of blocks of few bits: for several rows of x, which wait for
+// arithmetic.
+//
+// A panel has as many rows of weights as a vector has lanes. Its codes are unpacked once, to bytes
+// of which each four of a row lie beside the same four of the other rows, so that one instruction
+// (vpdpbusd) multiplies four numbers of x, which all lanes share, by those of all rows. A group's
+// products are whole numbers, which are converted and scaled once for it: of a group of 32 eight
+// instructions multiply, and three or four do the rest, where by rows (BlockDots.h) three follow
+// each. No lanes are added up at the end, and results that lie side by side are stored together.
+//
+// Invariant: each row of x is multiplied in the same order, however many there are: its results
+// depend on that row alone.
+#pragma once
+
+#include "compiler/targets/cpu/templates/BlockDots.h"
+
+namespace tensmith::kernel {
+
+class BlockPanels {
+public:
+  using Value = mlir::Value;
+
+  BlockPanels(const BlockDots &dots, int64_t lanes) : dots_(dots), lanes_(lanes) {}
+
+  int64_t lanes() const { return lanes_; } // rows of weights
+  int64_t rowBytes() const;                // of a rounded row of x
+  int64_t bytes() const;                   // of a panel in the scratch
+
+  /// Rounds a row of x, f32 in memory.
+  void round(Value x, Value to) { dots_.round(x, to, BlockDots::Order::Elements); }
+  /// Fills the panel with rows of weights, whose bytes begin at `rowOf` their lane.
+  void unpack(llvm::function_ref<Value(Value lane)> rowOf, Value panel);
+  /// Of each rounded row the products with all rows of the panel, a vector of f32.
+  llvm::SmallVector<Value> multiply(llvm::ArrayRef<Value> rows, Value panel);
+
+private:
+  void scaleLane(Value row, Value strip, Value lane, Value panel);
+  void turn(Value strip, Value panel);
+  llvm::SmallVector<Value> transposed(llvm::SmallVector<Value> rows);
+  int64_t group() const { return dots_.format_->group; }
+  // In the panel: codes, scales of groups, their offsets, and the rows of one strip.
+  int64_t scalesAt() const { return dots_.columns_ * lanes_; }
+  int64_t offsetsAt() const { return scalesAt() + dots_.columns_ / group() * lanes_ * 4; }
+  int64_t stripAt() const { return 2 * offsetsAt() - scalesAt(); }
+  int64_t stripPitch() const; // of its rows
+  Value splat(mlir::Type element, Value pointer, Value bytes);
+  template <typename Op, typename... Operands> Value create(Operands... operands) {
+    return dots_.create<Op>(operands...);
+  }
+
+  BlockDots dots_;
+  int64_t lanes_;
+};
+
+} // namespace tensmith::kernel
