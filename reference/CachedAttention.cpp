@@ -110,7 +110,7 @@ Outcome evaluateCachedAttention(const Invocation &invocation) {
   const HostTensor &newValues = workspace.operand(7, "new_values", 3);
   if (!workspace.ok())
     return workspace.status();
-  std::string_view name = invocation.attributes.string("format");
+  std::string name = invocation.attributes.string("format");
   const BlockFormat *format = name.empty() ? nullptr : findBlockFormat(name);
   Attention of{q,
                table,

@@ -45,7 +45,8 @@ int64_t placeSlots(const CompleteTrees &trees, std::vector<uint32_t> &places) {
 std::optional<NodeLookups> nodeLookups(const CompleteTrees &trees, const Machine &machine) {
   if (!machine.lookUp || trees.columns * trees.searchDepth > trees.trees * trees.depth)
     return std::nullopt;
-  NodeLookups made{.lookUp = machine.lookUp};
+  NodeLookups made;
+  made.lookUp = machine.lookUp;
   int64_t slots = placeSlots(trees, made.slotPlaces);
   made.isPacked = trees.mostRank < kByte && slots <= kByte;
   made.registers = int64_t(std::bit_ceil(uint64_t((slots + kLanes - 1) / kLanes)));
