@@ -98,10 +98,15 @@ struct MatrixUnit {
 /// how they were made.
 using Hold = void (*)(mlir::OpBuilder &, mlir::Location, llvm::MutableArrayRef<mlir::Value>);
 
-/// For each lane the number of `table` in the place that the same lane of `places` says, whose bits
-/// above those that the table needs count for nothing. All are vectors of 32 numbers of 16 bits,
-/// and of the table 1, 2, 4, ... of them.
-using Lookup = mlir::Value (*)(mlir::OpBuilder &, mlir::Location, llvm::ArrayRef<mlir::Value> table,
-                               mlir::Value places);
+/// An instruction that looks numbers up in a vector of them, or in two.
+struct Lookup {
+  /// Of the narrowest numbers that it takes: 8 or 16; 0: the machine has none.
+  int64_t bits = 0;
+  /// For each lane the number of `table` in the place that the same lane of `places` says, whose
+  /// bits above those that the table needs count for nothing. All are whole vectors of numbers that
+  /// have `bits` at least, and at most 16, and of the table 1, 2, 4, ... of them.
+  mlir::Value (*emit)(mlir::OpBuilder &, mlir::Location, llvm::ArrayRef<mlir::Value> table,
+                      mlir::Value places) = nullptr;
+};
 
 } // namespace tensmith::kernel

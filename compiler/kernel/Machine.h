@@ -49,7 +49,7 @@ struct Machine {
   llvm::SmallVector<const Intrinsic *, 4> intrinsics;
   const MatrixUnit *matrixUnit = nullptr; // that has the tiles of `intrinsics`
   Hold hold = nullptr;                    // null: the optimiser needs no such thing
-  Lookup lookUp = nullptr;                // null: there is no instruction for it
+  Lookup lookup;
   /// Whether rounding to bf16 may take subnormal numbers for zero, as that instruction does.
   bool flushesBfloats = false;
   /// Whether kernels say where their operands end, by which code generation checks each access.

@@ -227,14 +227,16 @@ def test_ways_of_following_trees_give_the_same_bits(target, features, modes, mis
             assert tensmith.compile(model, target=target, schedules=path)(x).tobytes() == plain(x).tobytes(), choice
 
 
-@pytest.mark.parametrize("depth,features,thresholds", [(1, 5, 3), (5, 30, 200), (6, 40, 8), (6, 3, 900), (7, 100, 40), (8, 12, 255)])
-def test_nodes_that_are_looked_up(depth, features, thresholds):
-    """Breaks if a row's ranks, more or fewer registers of them, or a deep tree's words are read at the wrong place."""
+@pytest.mark.parametrize("target", ["host", "host,-avx512vbmi"])
+@pytest.mark.parametrize("depth,features,thresholds", [(1, 5, 3), (5, 30, 200), (6, 40, 8), (6, 28, 255), (6, 3, 900), (7, 100, 40), (8, 12, 255)])
+def test_nodes_that_are_looked_up(depth, features, thresholds, target):
+    """Breaks if a row's ranks, more or fewer registers of them, a deep tree's words, or a level of a search tree are read at the wrong
+    place. By bytes and by 16-bit numbers, where the machine has such look-ups."""
     draw = numpy.random.default_rng(depth)
     attributes = by_name(draw, 150, depth, features, 1, modes=["BRANCH_LT"], missing="some")
     cuts = draw.standard_normal(thresholds).astype(numpy.float32)
     attributes["nodes_values"] = [float(draw.choice(cuts)) for _ in attributes["nodes_values"]]
-    module = tensmith.compile(model_of("TreeEnsembleRegressor", 1, TensorProto.FLOAT, features, n_targets=1, **attributes))
+    module = tensmith.compile(model_of("TreeEnsembleRegressor", 1, TensorProto.FLOAT, features, n_targets=1, **attributes), target=target)
     x = data(draw, 70, features, numpy.float32, missing="some")
     x[:40] = draw.choice(cuts, (40, features))
     x[:20, ::2] = numpy.nan

@@ -16,7 +16,7 @@ llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine)
 /// The unit whose tiles' products are among them; null: there is none.
 const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine);
 
-/// By the machine's instruction for one or two vectors of a table; null: it has none.
+/// By the machine's instruction for one or two vectors of a table; without one where it has none.
 kernel::Lookup lookupOf(const Cpu &machine);
 
 /// Assembly without instructions, whose results are in the registers of its operands.

@@ -208,11 +208,16 @@ const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine) {
 static Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Value> table,
                         Value places) {
   auto type = cast<VectorType>(places.getType());
+  bool isByte = type.getElementTypeBitWidth() == 8;
   if (table.size() == 1)
-    return emitCall(builder, location, "llvm.x86.avx512.permvar.hi.512", type, {table[0], places});
+    return emitCall(builder, location,
+                    isByte ? "llvm.x86.avx512.permvar.qi.512" : "llvm.x86.avx512.permvar.hi.512",
+                    type, {table[0], places});
   if (table.size() == 2)
-    return emitCall(builder, location, "llvm.x86.avx512.vpermi2var.hi.512", type,
-                    {table[0], places, table[1]});
+    return emitCall(builder, location,
+                    isByte ? "llvm.x86.avx512.vpermi2var.qi.512"
+                           : "llvm.x86.avx512.vpermi2var.hi.512",
+                    type, {table[0], places, table[1]});
   // The lowest bit that tells the halves apart.
   size_t half = table.size() / 2;
   Value low = emitLookup(builder, location, table.take_front(half), places);
@@ -226,7 +231,9 @@ static Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Va
 
 /// Vectors of 512 bits with masks are those of AVX-512 with BW and VL (Cpu.cpp).
 kernel::Lookup lookupOf(const Cpu &machine) {
-  return machine.vectorBits == 512 && machine.has("avx512vl") ? emitLookup : nullptr;
+  if (machine.vectorBits != 512 || !machine.has("avx512vl"))
+    return {};
+  return {machine.has("avx512vbmi") ? 8 : 16, emitLookup};
 }
 
 } // namespace tensmith::targets::cpu

@@ -24,7 +24,7 @@ kernel::Machine kernelMachine(const Cpu &machine) {
   result.intrinsics = intrinsicsOf(machine);
   result.matrixUnit = matrixUnitOf(machine);
   result.hold = holdOf(machine);
-  result.lookUp = lookupOf(machine);
+  result.lookup = lookupOf(machine);
   return result;
 }
 

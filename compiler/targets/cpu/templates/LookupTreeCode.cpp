@@ -3,6 +3,7 @@
 #include "compiler/targets/cpu/templates/LookupTreeCode.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <bit>
 #include <numeric>
@@ -13,19 +14,21 @@ namespace tensmith::kernel {
 
 namespace {
 
-constexpr int64_t kLanes = NodeLookups::kLanes, kAbreast = NodeLookups::kAbreast;
+constexpr int64_t kFan = NodeLookups::kFan, kAbreast = NodeLookups::kAbreast;
 constexpr int64_t kTogether = 64; // trees; a multiple of kAbreast
 constexpr int64_t kRanked = 4;    // columns side by side: more have no registers
 constexpr int64_t kAdded = 8;     // leaves
 constexpr int64_t kWordBits = 64;
 constexpr int64_t kMostRegisters = 8;
 constexpr int64_t kByte = 256;
+constexpr int64_t kFanBits = std::countr_zero(uint64_t(kFan));
 
-/// Numbers of 16 bits, as a table's of 32.
-std::vector<uint32_t> joined(ArrayRef<uint32_t> numbers) {
-  std::vector<uint32_t> result((numbers.size() + 1) / 2, 0);
+/// Numbers of so many bits, as a table's of 32.
+std::vector<uint32_t> joined(ArrayRef<uint32_t> numbers, int64_t bits) {
+  int64_t each = 32 / bits;
+  std::vector<uint32_t> result((numbers.size() + size_t(each) - 1) / size_t(each), 0);
   for (auto [at, number] : llvm::enumerate(numbers))
-    result[at / 2] |= (number & 0xffff) << 16 * (at % 2);
+    result[at / size_t(each)] |= (number & ((1u << bits) - 1)) << bits * (int64_t(at) % each);
   return result;
 }
 
@@ -40,22 +43,59 @@ int64_t placeSlots(const CompleteTrees &trees, std::vector<uint32_t> &places) {
   return count;
 }
 
+/// The column's thresholds, ascending, with those that fill it up.
+void appendSorted(const CompleteTrees &trees, int64_t column, size_t i,
+                  std::vector<uint32_t> &keys) {
+  if (i >= size_t(1) << trees.searchDepth)
+    return;
+  appendSorted(trees, column, 2 * i, keys);
+  keys.push_back(trees.searched[(size_t(column) << trees.searchDepth) + i]);
+  appendSorted(trees, column, 2 * i + 1, keys);
+}
+
+/// The last keys of a level's nodes are the level above it. A key that is filled in is below none,
+/// and each level ends with one, so a search stays within the tree.
+void placeSearchTrees(const CompleteTrees &trees, NodeLookups &made) {
+  for (int64_t column = 0; column < trees.columns; ++column) {
+    std::vector<uint32_t> keys;
+    appendSorted(trees, column, 1, keys);
+    keys.resize(size_t(trees.mostRank + 1), UINT32_MAX);
+    std::vector<std::vector<uint32_t>> levels; // from the last one up
+    do {
+      keys.resize(llvm::alignTo(keys.size(), kFan), UINT32_MAX);
+      levels.push_back(keys);
+      keys.clear();
+      for (size_t at = kFan - 1; at < levels.back().size(); at += kFan)
+        keys.push_back(levels.back()[at]);
+    } while (levels.back().size() > kFan);
+    made.levels = {0};
+    for (const std::vector<uint32_t> &level : llvm::reverse(levels)) {
+      made.searched.insert(made.searched.end(), level.begin(), level.end());
+      made.levels.push_back(made.levels.back() + int64_t(level.size()));
+    }
+  }
+}
+
 } // namespace
 
 std::optional<NodeLookups> nodeLookups(const CompleteTrees &trees, const Machine &machine) {
-  if (!machine.lookUp || trees.columns * trees.searchDepth > trees.trees * trees.depth)
+  if (machine.lookup.bits == 0 || trees.columns * trees.searchDepth > trees.trees * trees.depth)
     return std::nullopt;
   NodeLookups made;
-  made.lookUp = machine.lookUp;
+  made.lookup = machine.lookup;
   int64_t slots = placeSlots(trees, made.slotPlaces);
-  made.isPacked = trees.mostRank < kByte && slots <= kByte;
-  made.registers = int64_t(std::bit_ceil(uint64_t((slots + kLanes - 1) / kLanes)));
+  // A tree of fewer nodes than a vector has bytes is a vector of 16-bit numbers anyway.
+  bool fitsBytes = trees.mostRank < kByte && trees.nodes() >= kWordBits;
+  made.bits = fitsBytes ? machine.lookup.bits : 16;
+  made.isPacked = made.bits == 16 && trees.mostRank < kByte && slots <= kByte;
+  int64_t lanes = made.lanes();
+  made.registers = int64_t(std::bit_ceil(uint64_t((slots + lanes - 1) / lanes)));
   if (made.registers > kMostRegisters)
     return std::nullopt;
   for (uint32_t &place : made.slotPlaces)
-    place = std::min(place, uint32_t(made.registers * kLanes));
-  made.groups = std::max<int64_t>(trees.nodes() / kLanes, 1);
-  int64_t row = made.groups * kLanes;
+    place = std::min(place, uint32_t(made.registers * lanes));
+  made.groups = std::max<int64_t>(trees.nodes() / lanes, 1);
+  int64_t row = made.groups * lanes;
   int64_t count = int64_t(llvm::alignTo(trees.trees, kAbreast));
   std::vector<uint32_t> places(size_t(count * row), 0), ranks(size_t(count * row), 0);
   for (int64_t tree = 0; tree < trees.trees; ++tree)
@@ -67,9 +107,10 @@ std::optional<NodeLookups> nodeLookups(const CompleteTrees &trees, const Machine
       if (made.isPacked)
         places[to] |= (ranks[to] & 0xff) << 8;
     }
-  made.places = joined(places);
+  made.places = joined(places, made.bits);
   if (!made.isPacked)
-    made.ranks = joined(ranks);
+    made.ranks = joined(ranks, made.bits);
+  placeSearchTrees(trees, made);
   return made;
 }
 
@@ -77,7 +118,8 @@ LookupTreeCode::LookupTreeCode(ElementEmitter &emitter, graph::KernelOp kernel,
                                graph::TreeEnsembleOp root, const CompleteTrees &trees,
                                const NodeLookups &lookups, ValueRange results)
     : CompleteTreeFrame(emitter, kernel, root, trees, results), tables_(lookups),
-      number_(builder_.getI16Type()), vector_(VectorType::get({kLanes}, number_)),
+      number_(builder_.getIntegerType(unsigned(lookups.bits))),
+      vector_(VectorType::get({lookups.lanes()}, number_)),
       wordCount_(std::max<int64_t>(trees.nodes() / kWordBits, 1)) {}
 
 /// The row's ranks, one number behind them, the words of kTogether trees, and their leaves.
@@ -94,6 +136,7 @@ void LookupTreeCode::begin(Value sums, Value scratch) {
   places_ = table("places", tables_.places);
   ranks_ = tables_.isPacked ? places_ : table("bounds", tables_.ranks);
   slotPlaces_ = table("slots", tables_.slotPlaces);
+  searchTrees_ = table("searchTrees", tables_.searched);
 }
 
 VectorType LookupTreeCode::words() const {
@@ -142,14 +185,32 @@ void LookupTreeCode::rankColumns(Value row, Value first) {
     keys.push_back(keyAt(row, columns.back()));
   }
   Value low = constant(number_, tables_.isPacked ? 0xff : 0), all = constant(number_, -1);
-  for (auto [column, key, place] : llvm::zip_equal(columns, keys, ranksOf(keys, columns))) {
-    Value rank = builder_.create<arith::IndexCastUIOp>(math_.location, number_, place);
+  for (auto [column, key] : llvm::zip_equal(columns, keys)) {
+    Value rank =
+        builder_.create<arith::TruncIOp>(math_.location, number_, rankOf(key.number, column));
     if (tables_.isPacked)
       rank = made<arith::OrIOp>(made<arith::ShLIOp>(rank, constant(number_, 8)), low);
     Value slot = math_.mul(column, 2);
     store(choose(key.isMissing, low, rank), row_, entry(slotPlaces_, slot));
     store(choose(key.isMissing, all, rank), row_, entry(slotPlaces_, math_.add(slot, 1)));
   }
+}
+
+Value LookupTreeCode::rankOf(Value key, Value column) {
+  auto type = VectorType::get({kFan}, integer_);
+  Value keys = builder_.create<vector::BroadcastOp>(math_.location, type, key);
+  Value base = math_.mul(column, tables_.levels.back()), place = constant(integer_, 0);
+  for (int64_t level : ArrayRef(tables_.levels).drop_back()) {
+    Value node = math_.mul(math_.add(base, level), int64_t(sizeof(uint32_t)));
+    Value from = math_.add(node, math_.mul(toIndex(place), kFan * int64_t(sizeof(uint32_t))));
+    Value isBelow = compare(arith::CmpIPredicate::ult, loadVector(type, searchTrees_, from), keys);
+    Value bits =
+        builder_.create<LLVM::BitcastOp>(math_.location, builder_.getIntegerType(kFan), isBelow);
+    Value count = builder_.create<LLVM::CtPopOp>(
+        math_.location, builder_.create<arith::ExtUIOp>(math_.location, integer_, bits));
+    place = made<arith::AddIOp>(made<arith::ShLIOp>(place, constant(integer_, kFanBits)), count);
+  }
+  return place;
 }
 
 /// The tree's words, as those of that number.
@@ -160,7 +221,7 @@ void LookupTreeCode::compareNodes(Value tree, Value number) {
     Value at = math_.add(begin, group * 64);
     Value places = loadVector(vector_, places_, at);
     Value bounds = tables_.isPacked ? places : loadVector(vector_, ranks_, at);
-    Value tested = tables_.lookUp(builder_, math_.location, registers_, places);
+    Value tested = tables_.lookup.emit(builder_, math_.location, registers_, places);
     fails.push_back(compare(arith::CmpIPredicate::uge, tested, bounds));
   }
   for (int64_t word = 0; word < wordCount_; ++word) {
