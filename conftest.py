@@ -73,7 +73,9 @@ def pytest_make_collect_report(collector):
     before = settings()
     report = fail_where_ours_is_missing((yield))
     if changed := restored(before):
-        report.outcome, report.longrepr = "failed", f"{collector.nodeid}: {changed}"
+        said = f"{collector.nodeid}: {changed}"
+        report.longrepr = f"{report.longrepr}\n{said}" if report.failed else said  # an import that fails says why, too
+        report.outcome = "failed"
     return report
 
 

@@ -49,12 +49,13 @@ AffineBlocks affineBlocks(const AffineWeights &weights, std::span<const int64_t>
     for (int64_t first = 0; first < blocks.columns; first += elements) {
       int64_t group = first / weights.group;
       float zero = weights.zero(row, group);
+      float within = std::isnan(zero) ? 0 : std::clamp(zero, 0.0f, float((1 << weights.bits) - 1));
       for (int64_t i = 0; i < elements; ++i) {
         int64_t at = first + i;
         bool isThere = at < weights.columns;
         codes[size_t(i)] = isThere
                                ? uint8_t(weights.code(row, order.empty() ? at : order[size_t(at)]))
-                               : uint8_t(std::clamp(zero, 0.0f, float((1 << weights.bits) - 1)));
+                               : uint8_t(within);
       }
       putBlock(*blocks.format, codes, weights.scale(row, group), zero, to);
       to += blocks.format->bytes;

@@ -100,6 +100,8 @@ struct Search {
   void advance(int bits) {
     if (ranks.empty()) {
       counts = {};
+      places = {};
+      placesBehind = {};
       return;
     }
     int64_t digits = int64_t(1) << bits, before = distinct.empty() ? 0 : 1;

@@ -18,6 +18,17 @@ double errorTold(const std::string &schedules, const std::string &key) {
   return most;
 }
 
+std::string choiceNotTaken(const std::string &schedules, const std::string &key,
+                           const std::string &choices) {
+  const Json wanted = client::parseJson("{" + choices + "}", "choices");
+  for (const Json &entry : client::parseJson(schedules, "a module's schedules"))
+    if (entry.value("key", "") == key)
+      for (const auto &[name, value] : wanted.items())
+        if (entry.contains(name) && entry[name] != value)
+          return name;
+  return "";
+}
+
 DecisionBench::DecisionBench(ModelSession &session, const client::CompileSettings &settings,
                              Compile compile)
     : session_(session), settings_(settings), compile_(std::move(compile)) {
@@ -48,10 +59,16 @@ std::optional<size_t> DecisionBench::build(const std::string &key, const std::st
     writeFile(settings.schedules, scheduleFile(key, choices));
     compile_(settings, name + ".so");
     Json told = client::parseJson(Module::loadDescribed(name + ".so").describe(), name);
-    double error = errorTold(told.value("metadata", Json::object()).value("schedules", "[]"), key);
+    std::string taken = told.value("metadata", Json::object()).value("schedules", "[]");
+    double error = errorTold(taken, key);
+    std::string other = choiceNotTaken(taken, key, choices);
     if (error > session_.mostError()) {
       why = fmt::format("it errs by {:.2g} of the largest result, and may by {:.2g}", error,
                         session_.mostError());
+    } else if (!other.empty()) {
+      why = fmt::format("it was compiled with another choice of {}", other);
+    }
+    if (!why.empty()) {
       std::error_code unknown;
       std::filesystem::remove(name + ".so", unknown);
       return std::nullopt;

@@ -48,4 +48,9 @@ private:
 /// Of what was chosen for the operator of that key, as a module tells it: the largest error.
 double errorTold(const std::string &schedules, const std::string &key);
 
+/// The first of `choices` that the module tells otherwise; empty: none. A rewrite passes over what
+/// can't be done, and a user's own schedules come behind those of a candidate.
+std::string choiceNotTaken(const std::string &schedules, const std::string &key,
+                           const std::string &choices);
+
 } // namespace tensmith::tune

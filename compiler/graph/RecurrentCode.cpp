@@ -385,7 +385,8 @@ std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
   return outcome;
 }
 
-/// The lengths; one that is negative or beyond the sequence is an index of nothing.
+/// The lengths; one that is negative or beyond the sequence is an index of nothing. Where the rank
+/// or sizes of x are not known nothing says how long the sequence is, and they are as given.
 Value withinSequence(const GraphCode &code, Value lengths, Value x) {
   if (GraphCode::isAbsent(lengths) || hasUnknownSizes(x.getType()))
     return lengths;

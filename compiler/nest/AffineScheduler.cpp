@@ -127,6 +127,9 @@ Status Schedule::recompute() {
 }
 
 Status Schedule::affine(Fusion fusion) {
+  std::optional<Schedule> before; // stages are moved one by one
+  if (fusion == Fusion::Recomputed)
+    before = copy();
   Status status = changeTree(*state_, "affine", [&](Node &tree) -> std::string {
     isl::schedule schedule = computed(*state_, fusion);
     Result<Node> read = fromIsl(schedule, state_->nest, *state_->relations);
@@ -140,7 +143,12 @@ Status Schedule::affine(Fusion fusion) {
     });
     return {};
   });
-  return status.ok() && fusion == Fusion::Recomputed ? recompute() : status;
+  if (!status.ok() || !before)
+    return status;
+  status = recompute();
+  if (!status.ok())
+    *this = std::move(*before);
+  return status;
 }
 
 } // namespace tensmith::nest

@@ -23,19 +23,23 @@ static Expr both(const Expr &a, const Expr &b) {
   return !a ? b : !b ? a : apply(Operation::And, {a, b});
 }
 
-/// Of whole numbers, where it is affine as written.
+/// Of whole numbers of 64 bits, where it is affine as written; others may wrap, and sums of larger
+/// constants could.
 static std::optional<Affine> affineOf(const Expr &expr) {
+  constexpr int64_t kMost = int64_t(1) << 40;
   if (expr->operation == Operation::Index)
     return expr->affine;
-  if (expr->operation == Operation::Constant && isInteger(expr->type))
-    return Affine(expr->integer);
-  bool isSum = expr->operation == Operation::Add || expr->operation == Operation::Subtract;
-  if (!isSum || !isInteger(expr->type))
+  if (expr->type != DataType::I64)
     return std::nullopt;
-  auto a = affineOf(expr->operands[0]), b = affineOf(expr->operands[1]);
-  if (!a || !b)
-    return std::nullopt;
-  return expr->operation == Operation::Add ? *a + *b : *a - *b;
+  std::optional<Affine> result;
+  if (expr->operation == Operation::Constant)
+    result = Affine(expr->integer);
+  if (expr->operation == Operation::Add || expr->operation == Operation::Subtract) {
+    auto a = affineOf(expr->operands[0]), b = affineOf(expr->operands[1]);
+    if (a && b)
+      result = expr->operation == Operation::Add ? *a + *b : *a - *b;
+  }
+  return result && result->constant >= -kMost && result->constant <= kMost ? result : std::nullopt;
 }
 
 /// The conditions of which all must hold; false: one of them has another form.

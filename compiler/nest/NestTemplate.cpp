@@ -16,6 +16,7 @@
 #include "compiler/nest/TileIntrinsic.h"
 
 #include <array>
+#include <cstdlib>
 #include <set>
 
 using namespace mlir;

@@ -8,6 +8,8 @@
 // is known of extents when the schedule is made.
 #include "compiler/nest/ScheduleState.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 
 namespace tensmith::nest {

@@ -88,11 +88,11 @@ constexpr std::pair<const char *, const char *> kAmountNames[kAmounts] = {
 
 using Amounts = std::array<double, kAmounts>;
 
-/// An innermost place: a loop without loops in it, or what stands outside of any.
+/// A place: what stands in a loop and in no loop within it, or outside of any.
 struct Place {
   double length = 1, around = 1, carried = 0, statements = 0, depth = 0;
-  Amounts each{}; // of all its runs
-  int64_t number = 0, parent = -1;
+  Amounts each{};                  // of all its runs
+  int64_t number = 0, parent = -1; // in the order of the text; the parent's, -1: it has none
   double heat() const {
     return each[Fma] + each[Add] + each[Multiply] + each[Special] + each[LoadBytes] / 64;
   }

@@ -149,6 +149,7 @@ void TuningSession::collectDecisions(llvm::json::Array &offers, const kernel::Sc
     if (tuned.empty())
       continue;
     object["choices"] = std::move(tuned);
+    object.erase("points"); // of all choices
     decisions_.push_back({key, std::move(object), estimated.text()});
   }
 }

@@ -58,7 +58,7 @@ public:
   const std::string &conditions() const { return conditions_; }
   /// As JSON: {"machine", "kernels": [{"key", "kernel", "nodes", "template", "points", "choices",
   /// "uses", "flops", "bytes", "estimated", "untunable"}], "decisions": [{"key", "kernel", "nodes",
-  /// "points", "choices", "estimated"}], "most_error"}.
+  /// "choices", "estimated"}], "most_error"}.
   std::string json() const;
 
   /// Of the kernel's code by these choices (an entry's members, as in schedule files), before it is

@@ -6,6 +6,8 @@
 #include "compiler/rewrite/FourierCost.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace tensmith::rewrite {

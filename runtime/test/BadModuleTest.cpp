@@ -155,6 +155,7 @@ TEST(BadModule, ThatNamesALibraryOfAnotherFolder) {
   std::string name = "hostile" + std::to_string(getpid());
   fs::path folder = fs::read_symlink("/proc/self/exe").parent_path() / ("libtensmith_" + name);
   fs::path planted = folder / "planted.so";
+  fs::remove_all(folder);
   fs::create_directory(folder);
   fs::copy_file(TEST_KERNELS, planted);
   ModuleBuilder module;

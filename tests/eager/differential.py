@@ -14,6 +14,8 @@ import os
 import pathlib
 import sys
 
+if __name__ == "__main__":  # graphs are evaluated, not compiled; read at the import of the package, too
+    os.environ["TENSMITH_EAGER_KERNELS"] = "off"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
 sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tests/eager")]
@@ -50,7 +52,6 @@ def main():
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--out", type=pathlib.Path, help="a file for what is told at the end")
     arguments = parser.parse_args()
-    os.environ["TENSMITH_EAGER_KERNELS"] = "off"  # graphs are evaluated, not compiled
     failed, totals = [], {}
     for mode in arguments.modes.split(","):
         totals[mode] = collections.Counter()

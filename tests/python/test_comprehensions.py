@@ -169,6 +169,12 @@ def test_a_gradient_reads_without_checks_what_its_ranges_keep_inside(tmp_path):
     assert len(kernels) >= 3 and max(text.count("llvm.call") for text in kernels) < 10
 
 
+# Breaks if a condition is taken for one that the ranges imply though its sum leaves 64 bits.
+def test_a_condition_at_the_limit_of_integers_is_asked():
+    f = ts.comprehension("def f(float(N) A) -> (B) { B(i) = (i < 0 - 9223372036854775807 - 1) ? A(i) : 0.5 * A(i) }").f
+    assert f(np.ones(3, np.float32)).tolist() == [0.5, 0.5, 0.5]
+
+
 def test_a_function_without_derivative_is_named():
     f = ts.comprehension("def f(double(N) A) -> (C) { C(i) = lgamma(A(i)) }").f
     with pytest.raises(ts.Error, match="'lgamma' has no derivative"):

@@ -120,10 +120,12 @@ void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group, O
   Value place = math_->mul(math_->add(math_->mul(strip, groups()), group), 4);
   store(scale, scratch, math_->add(place, scalesAt()));
   sum = sumOfLanes(*math_, sum);
-  if (order == Order::Elements && hasBiasAlone())
+  if (order == Order::Elements && hasBiasAlone()) { // an infinity's is NaN, which has no integer
+    Value isNumber = create<arith::CmpFOp>(arith::CmpFPredicate::ORD, sum, sum);
+    sum = create<arith::SelectOp>(isNumber, sum, reals(0, f32));
     sum = create<arith::FPToSIOp>(builder().getI32Type(),
                                   Value(create<arith::MulFOp>(sum, reals(-double(bias_), f32))));
-  else
+  } else
     sum = create<arith::MulFOp>(sum, scale);
   store(sum, scratch, math_->add(place, sumsAt()));
 }

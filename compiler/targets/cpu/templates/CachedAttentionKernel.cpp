@@ -54,7 +54,9 @@ Heads headsOf(graph::CachedAttentionOp op, Value cache, const Machine &machine) 
     return {format, size, size / format.elements * format.bytes,
             std::min<int64_t>(most, format.group)};
   }
-  int64_t lanes = std::min<int64_t>(most, int64_t(llvm::bit_ceil(uint64_t(size))));
+  // sumsOfLanes needs as many lanes as there are positions.
+  int64_t least = std::max(kPositions, int64_t(llvm::bit_ceil(uint64_t(size))));
+  int64_t lanes = std::min(most, least);
   bool isHalf = getElementTypeOrSelf(cache.getType()).isF16();
   int64_t bytes = isHalf ? 2 : 4;
   BlockFormat format{.name = isHalf ? "f16" : "f32",
