@@ -1,4 +1,6 @@
 // Products with transpositions, activations and low-precision weights; see Contrib.h.
+#include "base/AffineBlocks.h"
+#include "compiler/graph/Constants.h"
 #include "compiler/graph/RangeCodes.h"
 #include "frontends/onnx/Contrib.h"
 #include "frontends/onnx/IntegerProducts.h"
@@ -55,6 +57,9 @@ LogicalResult fusedConv(NodeImport &n) {
 }
 
 // ---- Weights in blocks of few bits
+//
+// Constants become blocks of a format, which are multiplied as they are. Weights that the run gives
+// are expanded.
 
 /// Bytes [..., m] as the codes packed in them, lowest bits first: [..., m * 8 / bits], still u8.
 Value unpacked(NodeImport &n, Value bytes, int64_t bits) {
@@ -116,6 +121,73 @@ Value dequantizedBlocks(NodeImport &n, Value codes, Value scales, Value zeros, c
   return n.cast(cutTo(n, weights, b.columns), n.element(scales));
 }
 
+/// Of operands that are constants; without a format where one is none, or the size of blocks is no
+/// format's. `order`: of columns.
+AffineBlocks constantBlocks(NodeImport &n, const Blocks &b, ArrayRef<int64_t> order) {
+  auto codes = graph::constantTensor(n.input(1)), scales = graph::constantTensor(n.input(2)),
+       zeros = n.has(3) ? graph::constantTensor(n.input(3)) : std::nullopt;
+  if (!codes || !scales || (n.has(3) && !zeros))
+    return {};
+  std::span<const std::byte> stream(codes->data(), size_t(codes->bytes()));
+  int64_t blockBytes = b.size * b.bits / 8, zeroBytes = (b.count() * b.bits + 7) / 8;
+  AffineWeights weights{b.rows, b.columns, b.size, int(b.bits)};
+  if (scales->type() == DataType::F16)
+    weights.scaleType = DataType::F16;
+  weights.code = [&](int64_t row, int64_t column) {
+    int64_t block = row * b.count() + column / b.size;
+    return codeOfStream(stream.subspan(size_t(block * blockBytes), size_t(blockBytes)),
+                        column % b.size, int(b.bits));
+  };
+  weights.scale = [&](int64_t row, int64_t block) {
+    return float(scales->getDouble(row * b.count() + block));
+  };
+  weights.zero = [&](int64_t row, int64_t block) {
+    if (!zeros)
+      return float(int64_t(1) << (b.bits - 1));
+    if (zeros->type() != DataType::U8)
+      return float(zeros->getDouble(row * b.count() + block));
+    std::span<const std::byte> all(zeros->data(), size_t(zeros->bytes()));
+    return float(
+        codeOfStream(all.subspan(size_t(row * zeroBytes), size_t(zeroBytes)), block, int(b.bits)));
+  };
+  return affineBlocks(weights, order);
+}
+
+/// x times the blocks, in x's type: its columns in their order, with zeros behind them.
+Value timesBlocks(NodeImport &n, const Blocks &b, const AffineBlocks &blocks,
+                  ArrayRef<int64_t> order) {
+  Type type = n.element(n.input(0));
+  Value x = n.cast(n.input(0), n.builder.getF32Type());
+  auto rank = size_t(n.rank(x));
+  if (!order.empty())
+    x = n("graph.gather", {x, n.vector(order)}, n.integer("axis", int64_t(rank) - 1));
+  if (blocks.columns > b.columns) {
+    Ints low(rank, 0), high(rank, 0);
+    high.back() = blocks.columns - b.columns;
+    x = n("graph.pad", {x, n.scalar(x, 0)}, {n.integers("low", low), n.integers("high", high)});
+  }
+  HostTensor bytes(DataType::U8, {b.rows, blocks.rowBytes});
+  std::memcpy(bytes.mutableData(), blocks.bytes.data(), blocks.bytes.size());
+  constexpr int64_t kBytes = 4; // the accuracy that lets x be rounded to 8 bits
+  int64_t xBits = n.intAttr("accuracy_level") == kBytes ? 8 : 0;
+  Value y = n("graph.block_product", {x, n.constant(bytes)},
+              {n.text("format", blocks.format->name), n.integer("x_bits", xBits)});
+  return n.cast(y, type);
+}
+
+/// The order of columns that group numbers ask for; an error where groups are of other sizes.
+FailureOr<std::vector<int64_t>> orderOfColumns(NodeImport &n, const Blocks &b) {
+  if (!n.has(4))
+    return std::vector<int64_t>();
+  auto groups = n.constants(n.input(4));
+  if (!groups || int64_t(groups->size()) < b.columns)
+    return n.error("the group numbers are no constants, one for each of the K columns");
+  auto order = orderOfGroups(ArrayRef(*groups).take_front(size_t(b.columns)), b.size);
+  if (!order)
+    return n.error("the group numbers don't make groups of block_size columns each");
+  return *order;
+}
+
 bool isElementCount(NodeImport &n, Value x, int64_t count) {
   return n.isRanked(x) && NodeImport::known(n.graph.shapes.product(n.dims(x))) == count;
 }
@@ -126,25 +198,36 @@ LogicalResult matMulNBits(NodeImport &n) {
     return failure();
   Blocks b{n.intAttr("N"), n.intAttr("K"), n.intAttr("block_size"), n.intAttr("bits", 4)};
   constexpr int64_t kMost = int64_t(1) << 31;
-  bool isRegular = (b.bits == 2 || b.bits == 4 || b.bits == 8) && b.rows > 0 && b.columns > 0 &&
-                   b.rows < kMost && b.columns < kMost && b.size >= 8 && b.size <= kMost &&
-                   b.size % 8 == 0;
+  bool isRegular = (b.bits == 2 || b.bits == 3 || b.bits == 4 || b.bits == 8) && b.rows > 0 &&
+                   b.columns > 0 && b.rows < kMost && b.columns < kMost && b.size >= 8 &&
+                   b.size <= kMost && b.size % 8 == 0;
   if (!isRegular)
     return n.error("N, K, block_size or bits is not supported");
   int64_t bytes = b.rows * b.count() * (b.size * b.bits / 8);
   if (!isElementCount(n, n.input(1), bytes) || !n.element(n.input(1)).isUnsignedInteger(8) ||
       !isElementCount(n, n.input(2), b.rows * b.count()))
     return n.error("the weights or scales are not of the shape that N, K, block_size and bits say");
-  if (n.has(4) || n.intAttr("weight_prepacked"))
-    return n.error("group numbers and prepacked weights are not supported");
+  if (n.intAttr("weight_prepacked"))
+    return n.error("prepacked weights are not supported");
   if (n.has(3)) {
     bool packed = n.element(n.input(3)).isUnsignedInteger(8);
     int64_t count = packed ? b.rows * ((b.count() * b.bits + 7) / 8) : b.rows * b.count();
     if (!isElementCount(n, n.input(3), count))
       return n.error("the zero points are not of the shape that N, K, block_size and bits say");
   }
-  Value weights = dequantizedBlocks(n, n.input(1), n.input(2), n.input(3), b);
-  Value y = weights ? n.matmul(n.input(0), n.transpose(weights, {1, 0})) : weights;
+  auto order = orderOfColumns(n, b);
+  if (failed(order))
+    return failure();
+  Value y;
+  if (AffineBlocks blocks = constantBlocks(n, b, *order); blocks.format) {
+    y = timesBlocks(n, b, blocks, *order);
+  } else if (b.bits == 3 || !order->empty()) {
+    return n.error("weights of 3 bits, and those with group numbers, have to be constants in "
+                   "blocks of a multiple of 16");
+  } else {
+    Value weights = dequantizedBlocks(n, n.input(1), n.input(2), n.input(3), b);
+    y = weights ? n.matmul(n.input(0), n.transpose(weights, {1, 0})) : weights;
+  }
   return n.give({n.has(5) ? n.add(y, n.input(5)) : y});
 }
 

@@ -191,6 +191,66 @@ def test_weights_of_few_bits(bits, columns, block, zeros):
               N=rows, K=columns, bits=bits, block_size=block, rtol=1e-3, atol=1e-3)
 
 
+def packed_bits(values, bits):
+    """The last dimension as a stream of bits, the lowest first."""
+    spread = (values[..., None] >> numpy.arange(bits)) & 1
+    spread = spread.reshape(*values.shape[:-1], -1).astype(U8)
+    return numpy.packbits(spread, axis=-1, bitorder="little")
+
+
+# Breaks if constant weights are expanded to floats, or if a code, a zero point, a scale or a group's number is taken from another place.
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("block", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("kind", ["none", "packed", "numbers", "groups"])
+def test_constant_weights_stay_in_few_bits(bits, block, kind, tmp_path):
+    random = numpy.random.default_rng(bits * block)
+    rows, columns = 21, 2 * block if kind == "groups" else 2 * block + 8
+    blocks = -(-columns // block)
+    quantised = random.integers(0, 1 << bits, (rows, blocks, block)).astype(U8)
+    scales = (random.standard_normal((rows, blocks)) * 0.1).astype(F16 if block == 64 else F32)
+    zeros = numpy.full((rows, blocks), 1 << bits - 1, F32)
+    given, groups = None, numpy.arange(columns) // block
+    if kind == "packed":
+        zeros = random.integers(0, 1 << bits, (rows, blocks)).astype(U8)
+        given = packed_bits(zeros, bits)
+    elif kind == "numbers":
+        zeros = given = (random.random((rows, blocks)) * (1 << bits)).astype(scales.dtype)
+    elif kind == "groups":
+        groups = random.permutation(groups)
+    numbers = groups.astype(I32) if kind == "groups" else None
+    x, bias = normal(2, 5, columns, seed=3, dtype=scales.dtype), normal(rows, seed=4, dtype=scales.dtype)
+    operands = [x, packed_bits(quantised, bits), scales, given, numbers, bias]
+    natural = quantised.reshape(rows, -1)[:, :columns].astype(float)
+    weights = (natural - zeros.astype(float)[:, groups]) * scales.astype(float)[:, groups]
+    want = operands[0].astype(float) @ weights.T + operands[5]
+    for level in (0, 4):
+        constant = [i for i in range(1, 6) if operands[i] is not None]
+        model, feeds = model_of("MatMulNBits", operands, [1], [0], constant, "com.microsoft", 17,
+                                {"N": rows, "K": columns, "bits": bits, "block_size": block, "accuracy_level": level})  # fmt: skip
+        got = tensmith.compile(model, threads=1, dump_ir=tmp_path / str(level)).run(*feeds.values())[0]
+        bound = 1e-5 * (numpy.abs(operands[0]).astype(float) @ (natural + (1 << bits)).T * numpy.abs(scales).max())
+        if level == 4:
+            bound = bound + 1.01 * numpy.abs(operands[0]).max() / 254 * numpy.abs(weights).sum(1)
+        if scales.dtype == F16:
+            bound = bound + 2e-3 * numpy.abs(want) + 1e-3
+        assert (numpy.abs(got - want) <= bound).all(), (level, (numpy.abs(got - want) / bound).max())
+        text = "".join(path.read_text() for path in (tmp_path / str(level)).rglob("*.mlir"))
+        assert "graph.block_product" in text and "graph.matmul" not in text
+
+
+def test_weights_of_few_bits_that_cannot_be_read():
+    packed, scales = codes(12, 2, 12), normal(12, 2)
+    named = {"N": 12, "K": 64, "bits": 3, "block_size": 32}
+    for constant, operands, message in (
+        ([], [normal(2, 64), packed, scales], "constants"),
+        ([1, 2], [normal(2, 64), packed[:, :1], scales], "shape"),
+        ([1, 2, 4], [normal(2, 64), packed, scales, None, numpy.zeros(64, I32)], "group numbers"),
+    ):
+        model, _ = model_of("MatMulNBits", operands, [1], [0], constant, "com.microsoft", 17, named)
+        with pytest.raises(tensmith.Error, match=message):
+            tensmith.compile(model)
+
+
 def test_products_of_codes():
     a, b = codes(4, 6), codes(6, 5, seed=1)
     check("MatMulIntegerToFloat", [a, b, number(0.1), normal(5, seed=2), number(100, U8), codes(5, seed=3), normal(5, seed=4)],
