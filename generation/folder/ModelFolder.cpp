@@ -149,7 +149,7 @@ std::vector<GgufTensor> tensorsOf(const fs::path &folder, const HubConfig &confi
     train::Safetensors file = train::mapSafetensors(path);
     memory.files.push_back(file.owner);
     for (const train::NamedTensor &named : file.tensors) {
-      if (layers.take(named.name, named.tensor, path.string()))
+      if (layers.take(named.name, named.tensor, path.string(), wanted.has(named.name)))
         continue;
       std::string name = wanted.take(named.name, path.string());
       if (name.empty())

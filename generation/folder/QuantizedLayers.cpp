@@ -35,6 +35,13 @@ unsigned streamed(const HostTensor &words, int64_t first, int64_t apart, int64_t
   return code & ((1u << bits) - 1);
 }
 
+bool isZero(const HostTensor &tensor) {
+  int64_t i = 0;
+  while (i < tensor.size() && tensor.getDouble(i) == 0)
+    ++i;
+  return i == tensor.size();
+}
+
 } // namespace
 
 std::optional<LayerCodes> layerCodesOf(const JsonPart &config) {
@@ -67,14 +74,18 @@ std::optional<LayerCodes> layerCodesOf(const JsonPart &config) {
 }
 
 bool QuantizedLayers::take(const std::string &name, const HostTensor &tensor,
-                           const std::string &file) {
+                           const std::string &file, bool isWanted) {
   size_t dot = name.rfind('.');
-  if (!codes_ || dot == std::string::npos ||
-      std::ranges::find(kParts, name.substr(dot + 1)) == kParts.end())
+  if (!codes_ || dot == std::string::npos)
+    return false;
+  std::string kind = name.substr(dot + 1);
+  if (kind == "bias" && !isWanted)
+    return isZero(tensor);
+  if (std::ranges::find(kParts, kind) == kParts.end())
     return false;
   Layer &layer = layers_[name.substr(0, dot)];
   layer.file = file;
-  if (!layer.parts.try_emplace(name.substr(dot + 1), tensor).second)
+  if (!layer.parts.try_emplace(kind, tensor).second)
     fail(file, "has '" + name + "', which another file has, too");
   return true;
 }

@@ -36,8 +36,10 @@ public:
 
   explicit QuantizedLayers(std::optional<LayerCodes> codes) : codes_(codes) {}
 
-  /// Whether the tensor is a part of a layer, which is kept then. `file` is where it lies.
-  bool take(const std::string &name, const HostTensor &tensor, const std::string &file);
+  /// Whether the tensor is a part of a layer, which is kept then. `file` is where it lies. AutoGPTQ
+  /// gives every layer a bias: one that the decoder doesn't want is passed over if it is 0.
+  bool take(const std::string &name, const HostTensor &tensor, const std::string &file,
+            bool isWanted);
   /// The layers as matrices of blocks; `nameOf` has the names of weights in GGUF's words. Where a
   /// layer's groups are no neighbours, a vector of f32 says which column stands at each place: its
   /// name has ".order" in place of ".weight". Throws Failure where parts are missing or don't fit.

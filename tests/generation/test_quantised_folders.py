@@ -64,6 +64,7 @@ def layers(method, bits, group, ordered, seed=4):
         parts = dict(zip(("qweight", "qzeros"), (each.view(numpy.int32) for each in map(numpy.ascontiguousarray, packed))), scales=scales)
         if method != "awq":
             parts["g_idx"] = groups.astype(numpy.int32)
+            parts["bias"] = numpy.zeros(rows, numpy.float16)  # as AutoGPTQ writes it where a layer has none
         stored.update({stem + kind: part for kind, part in parts.items()})
     return stored, floats
 
@@ -104,6 +105,7 @@ def test_what_is_damaged_or_unknown(tmp_path):
         ("qzeros", {first + "qzeros": stored[first + "qzeros"][:1]}, good),
         ("scales", {first + "scales": stored[first + "scales"].view(numpy.int16).astype(numpy.int32)}, good),
         ("g_idx", {first + "g_idx": stored[first + "g_idx"] + 1}, good),
+        ("down_proj.bias", {first + "bias": numpy.full(64, 0.5, numpy.float16)}, good),
         ("both", {first + "weight": numpy.zeros((64, 96), numpy.float32)}, good),
         ("groups of 24", {}, {**good, "group_size": 24}),
     ):
