@@ -11,6 +11,8 @@
 namespace tensmith {
 namespace {
 
+constexpr int64_t kTogether = 16; // words of 32 bits in a cache line
+
 /// The least that holds all zero points.
 BlockZero zeroOf(const AffineWeights &weights, int64_t groups) {
   bool isMiddle = true, isByte = true;
@@ -44,22 +46,25 @@ AffineBlocks affineBlocks(const AffineWeights &weights, std::span<const int64_t>
   blocks.rowBytes = count * blocks.format->bytes;
   blocks.bytes.resize(size_t(weights.rows * blocks.rowBytes));
   std::vector<uint8_t> codes(static_cast<size_t>(elements));
-  std::byte *to = blocks.bytes.data();
-  for (int64_t row = 0; row < weights.rows; ++row)
-    for (int64_t first = 0; first < blocks.columns; first += elements) {
-      int64_t group = first / weights.group;
-      float zero = weights.zero(row, group);
-      float within = std::isnan(zero) ? 0 : std::clamp(zero, 0.0f, float((1 << weights.bits) - 1));
-      for (int64_t i = 0; i < elements; ++i) {
-        int64_t at = first + i;
-        bool isThere = at < weights.columns;
-        codes[size_t(i)] = isThere
-                               ? uint8_t(weights.code(row, order.empty() ? at : order[size_t(at)]))
-                               : uint8_t(within);
-      }
-      putBlock(*blocks.format, codes, weights.scale(row, group), zero, to);
-      to += blocks.format->bytes;
+  auto putOne = [&](int64_t row, int64_t first) {
+    int64_t group = first / weights.group;
+    float zero = weights.zero(row, group);
+    auto behind =
+        uint8_t(std::isnan(zero) ? 0 : std::clamp(zero, 0.0f, float((1 << weights.bits) - 1)));
+    for (int64_t i = 0; i < elements; ++i) {
+      int64_t at = first + i;
+      codes[size_t(i)] = at < weights.columns
+                             ? uint8_t(weights.code(row, order.empty() ? at : order[size_t(at)]))
+                             : behind;
     }
+    putBlock(*blocks.format, codes, weights.scale(row, group), zero,
+             blocks.bytes.data() + row * blocks.rowBytes + first / elements * blocks.format->bytes);
+  };
+  // Several rows by turns: some have their codes side by side, a row's far apart (GPTQ).
+  for (int64_t top = 0; top < weights.rows; top += kTogether)
+    for (int64_t first = 0; first < blocks.columns; first += elements)
+      for (int64_t row = top; row < std::min(top + kTogether, weights.rows); ++row)
+        putOne(row, first);
   return blocks;
 }
 

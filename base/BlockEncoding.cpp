@@ -4,6 +4,7 @@
 #include "base/Float.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -11,6 +12,7 @@ namespace tensmith {
 namespace {
 
 constexpr double kLargestScale = 65504; // of an f16
+constexpr size_t kMostElements = 256;   // of a block
 
 int bitsOf(const BlockFormat &format) {
   int bits = 0;
@@ -47,12 +49,17 @@ struct Levels {
         most(format.isSigned ? count / 2 - 1 : count - 1 - format.bias) {}
 };
 
-void putCode(const BlockFormat &format, int element, unsigned code, std::byte *to) {
+/// The codes of a block's elements, where `to` has zeros. The loops are `byteOf` and `digitOf` of
+/// elements one after another, without their divisions.
+void putCodes(const BlockFormat &format, const uint8_t *codes, std::byte *to) {
   for (const BitPlane &plane : format.planes) {
-    if (element < plane.first || element >= plane.first + plane.count)
-      continue;
-    unsigned digit = code >> plane.shift & ((1u << plane.bits) - 1);
-    to[plane.byteOf(element)] |= std::byte(digit << (plane.digitOf(element) * plane.bits));
+    std::byte *chunk = to + plane.offset;
+    const uint8_t *code = codes + plane.first, *end = code + plane.count;
+    for (; code != end; chunk += plane.span)
+      for (int digit = 0; digit < plane.digits() && code != end; ++digit)
+        for (int i = 0; i < plane.span; ++i, ++code)
+          chunk[i] |=
+              std::byte((*code >> plane.shift & ((1 << plane.bits) - 1)) << (digit * plane.bits));
   }
 }
 
@@ -64,11 +71,13 @@ void encodeBlockBy(const BlockFormat &format, double scale, const float *from, s
   scale = decode(half, stored);
   std::memset(to, 0, format.bytes);
   std::memcpy(to + format.scaleAt, &stored, sizeof stored);
+  std::array<uint8_t, kMostElements> codes{};
   for (int i = 0; i < format.elements; ++i) {
     double level = scale != 0 && !std::isnan(from[i]) ? double(from[i]) / scale : 0;
     int code = int(std::nearbyint(std::clamp(level, double(levels.least), double(levels.most))));
-    putCode(format, i, unsigned(code + format.bias) & (unsigned(levels.count) - 1), to);
+    codes[size_t(i)] = uint8_t(unsigned(code + format.bias) & (unsigned(levels.count) - 1));
   }
+  putCodes(format, codes.data(), to);
 }
 
 } // namespace
@@ -93,8 +102,7 @@ void encodeBlock(const BlockFormat &format, const float *from, std::byte *to) {
 void putBlock(const BlockFormat &format, std::span<const uint8_t> codes, float scale, float zero,
               std::byte *to) {
   std::memset(to, 0, format.bytes);
-  for (int i = 0; i < format.elements; ++i)
-    putCode(format, i, codes[size_t(i)], to);
+  putCodes(format, codes.data(), to);
   if (format.scale == BlockScale::F32) {
     std::memcpy(to + format.scaleAt, &scale, sizeof scale);
   } else {

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
-#include <limits>
 
 namespace tensmith::generation {
 namespace {
@@ -302,18 +301,6 @@ void Batch::Run::add(Sequence &sequence, std::vector<Token> tokens) {
   pages = std::max(pages, pagesFor(sequence.cache.length + parts.back().count()));
 }
 
-/// Of a span: zeros, and minus infinity for what a row doesn't see: what is behind it, and what its
-/// window has left.
-std::vector<float> Batch::maskOf(const Run &run, bool windowed) const {
-  int64_t columns = run.pages * kPositions, length = run.parts[0].sequence->cache.length;
-  std::vector<float> mask(size_t(run.rows * columns), -std::numeric_limits<float>::infinity());
-  float *row = mask.data();
-  for (int64_t end = length + 1; end <= length + run.rows; ++end, row += columns)
-    std::fill(row + (windowed ? std::max<int64_t>(end - model_->architecture().window, 0) : 0),
-              row + end, 0.0f);
-  return mask;
-}
-
 /// The tokens, and by which angles their places turn keys and queries.
 void Batch::addTokens(const Run &run, std::vector<Tensor> &inputs) const {
   const Architecture &a = model_->architecture();
@@ -350,7 +337,7 @@ void Batch::addLists(const Run &run, std::vector<Tensor> &inputs) const {
     inputs.push_back(each);
 }
 
-/// The pages of a span, and which of their places its tokens have.
+/// The pages of a span, which of their places its tokens have, and where the last of these is.
 void Batch::addPlaces(const Run &run, std::vector<Tensor> &inputs) const {
   int64_t columns = run.pages * kPositions;
   Tensor table(TS_I64, {1, run.pages});
@@ -364,7 +351,9 @@ void Batch::addPlaces(const Run &run, std::vector<Tensor> &inputs) const {
     place.as<int64_t>()[cache.length + i] = i;
     isNew.as<bool>()[cache.length + i] = true;
   }
-  for (const Tensor &each : {table, place, isNew})
+  Tensor length(TS_I64, {1});
+  *length.as<int64_t>() = cache.length + part.count();
+  for (const Tensor &each : {table, place, isNew, length})
     inputs.push_back(each);
 }
 
@@ -387,17 +376,9 @@ std::vector<Tensor> Batch::outputsOf(const Run &run) {
 
 /// Computes the tokens, for which there are pages.
 void Batch::run(const Run &run) {
-  const Architecture &a = model_->architecture();
   std::vector<Tensor> inputs;
   addTokens(run, inputs);
-  std::vector<std::vector<float>> masks;
   run.isSpan ? addPlaces(run, inputs) : addLists(run, inputs);
-  for (bool windowed : {false, true})
-    if (run.isSpan && (!windowed || a.window)) {
-      masks.push_back(maskOf(run, windowed));
-      inputs.push_back(
-          Tensor::borrow(masks.back().data(), {1, 1, run.rows, run.pages * kPositions}));
-    }
   for (auto &cache : caches_)
     inputs.push_back(format_.view(cache.get(), {pool_.pages() + 1, kPositions}));
   const LanguageModel::Part &part = run.isSpan ? span_ : step_;

@@ -121,7 +121,6 @@ private:
   void addTokens(const Run &run, std::vector<Tensor> &inputs) const;
   void addLists(const Run &run, std::vector<Tensor> &inputs) const;
   void addPlaces(const Run &run, std::vector<Tensor> &inputs) const;
-  std::vector<float> maskOf(const Run &run, bool windowed) const;
   std::vector<Tensor> outputsOf(const Run &run);
   std::optional<Token> draw(Sequence &sequence, std::span<float> logits);
   void finish(Sequences &of, Sequences::iterator sequence, BatchEnd end);

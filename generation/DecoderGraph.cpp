@@ -66,9 +66,6 @@ private:
   }
   /// Positions of a sequence's pages.
   std::string kept() const { return "n*" + number(options_.positions); }
-  Value maskInput(const std::string &name) {
-    return g_.input(name, TS_F32, {"1", "1", "t", kept()});
-  }
 
   /// Which keys a row sees, and where they are.
   void writePlaces() {
@@ -80,9 +77,7 @@ private:
       table_ = g_.input("table", TS_I64, {"1", "n"});
       place_ = g_.input("place", TS_I64, {"1", kept()});
       isNew_ = g_.input("is_new", TS_BOOL, {"1", kept(), "1", "1"});
-      masks_.push_back(maskInput("mask"));
-      if (a_.window)
-        masks_.push_back(maskInput("mask_windowed"));
+      lengths_ = g_.input("lengths", TS_I64, {"1"});
     }
   }
 
@@ -126,6 +121,9 @@ private:
   }
   Value product(Value x, const std::string &name, int64_t columns, int64_t rows) {
     Value weights = matrix(name, columns, rows);
+    std::string order = name.substr(0, name.rfind('.')) + ".order"; // numbers of columns
+    if (file_.find(order))
+      x = g_.op("gather", {x, cast(vector(order, columns), TS_I64)}, {{"axis", int64_t(1)}});
     return g_.op("block_product", {x, weights},
                  {{"format", formatOf(name)}, {"x_bits", int64_t(options_.exact ? 0 : 8)}});
   }
@@ -239,7 +237,6 @@ private:
     return blocks ? g_.op("block_values", {kept}, {{"format", std::string(blocks->name)}}) : kept;
   }
   Value cast(Value x, ts_type to) { return g_.op("cast", {x}, {{"to", to}}); }
-  Value asF16(Value x) { return cast(cast(x, TS_F16), TS_F32); }
 
   /// Keys or values [t, heads, size]: the numbers that the cache has for them, since nothing else
   /// is seen of them, and how it keeps those.
@@ -248,8 +245,10 @@ private:
   };
   Kept asKept(Value x) {
     const CacheFormat &cache = options_.cache;
-    if (cache.isHalf)
-      return {asF16(x), cast(x, TS_F16)};
+    if (cache.isHalf) {
+      Value half = cast(x, TS_F16);
+      return {cast(half, TS_F32), half};
+    }
     if (!cache.blocks)
       return {x, x};
     bool isSigned = cache.blocks->isSigned;
@@ -328,10 +327,18 @@ private:
   Value attend(Value q, Value k, Value v, int64_t layer) {
     Value pastKey = pasts_[size_t(2 * layer)], pastValue = pasts_[size_t(2 * layer + 1)];
     std::vector<Value> operands;
-    std::vector<NamedAttribute> attributes = {{"scale", a_.scoreScale}, {"softcap", a_.scoreCap}};
+    std::vector<NamedAttribute> attributes = {
+        {"scale", a_.scoreScale}, {"softcap", a_.scoreCap}, {"is_causal", true}};
+    if (a_.hasWindow(layer))
+      attributes.push_back({"left_window", a_.window - 1});
     if (isPaged()) {
-      operands = {headsFirst(q, a_.heads, t_), paged(pastKey, k), paged(pastValue, v),
-                  masks_[a_.hasWindow(layer) ? 1 : 0]};
+      operands = {headsFirst(q, a_.heads, t_),
+                  paged(pastKey, k),
+                  paged(pastValue, v),
+                  TS_NO_VALUE,
+                  TS_NO_VALUE,
+                  TS_NO_VALUE,
+                  lengths_};
     } else {
       operands = {headsFirst(q, a_.heads, t_),
                   headsFirst(k, a_.keyHeads, t_),
@@ -340,9 +347,6 @@ private:
                   headsFirst(fromKept(pastKey), a_.keyHeads, "past"),
                   headsFirst(fromKept(pastValue), a_.keyHeads, "past"),
                   TS_NO_VALUE};
-      attributes.push_back({"is_causal", true});
-      if (a_.hasWindow(layer))
-        attributes.push_back({"left_window", a_.window - 1});
     }
     Value y = g_.op("attention", operands, attributes);
     Dims rows = {t_, number(a_.heads * a_.headSize)};
@@ -381,8 +385,8 @@ private:
   DecoderOptions options_;
   std::string t_; // tokens of all sequences
   Value table_ = TS_NO_VALUE, place_ = TS_NO_VALUE, isNew_ = TS_NO_VALUE;
-  Value lengths_ = TS_NO_VALUE, firsts_ = TS_NO_VALUE; // of steps
-  std::vector<Value> masks_; // of layers without a window, then of those with one
+  Value lengths_ = TS_NO_VALUE; // of what is in pages
+  Value firsts_ = TS_NO_VALUE;  // of steps
   std::vector<Value> cosines_, sines_, pasts_, news_;
   std::map<std::string, Value> matrices_;
   DecoderInputs inputs_;

@@ -22,8 +22,8 @@
 // A span in pages has several tokens of one sequence, and room for them in its pages, table i64
 // [1, n]. Of position p of them, `is_new`, bool [1, n * positions, 1, 1], says whether its token is
 // one of these, and `place`, i64 [1, n * positions], which. So keys stand where their positions
-// are, and sums over them have one order. `mask`, f32 [1, 1, t, n * positions] (twice where some
-// layers have a window), is minus infinity where a row doesn't see a key.
+// are, and sums over them have one order. `lengths`, i64 [1], says how many positions have a token,
+// of which the span's are the last.
 #pragma once
 
 #include "generation/Architecture.h"

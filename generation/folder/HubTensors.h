@@ -16,6 +16,8 @@ public:
   /// The name in GGUF's words; "" for what the configuration says, too. Throws Failure, with the
   /// file, where the decoder has no such tensor.
   std::string take(const std::string &name, const std::string &file);
+  /// Whether the decoder has it.
+  bool has(const std::string &name) const { return names_.contains(name); }
   /// Throws Failure where one has not been taken.
   void checkAll(const std::string &file) const;
 

@@ -5,6 +5,7 @@
 #include "files/Failure.h"
 #include "files/Files.h"
 #include "generation/folder/HubTensors.h"
+#include "generation/folder/QuantizedLayers.h"
 #include "generation/tokenizer/Pipeline.h"
 #include "train/Safetensors.h"
 
@@ -137,15 +138,19 @@ GgufTensor tensorOf(const train::NamedTensor &named, const std::string &name,
 }
 
 std::vector<GgufTensor> tensorsOf(const fs::path &folder, const HubConfig &config,
-                                  const BlockFormat *weights, Memory &memory) {
+                                  std::optional<LayerCodes> codes, const BlockFormat *weights,
+                                  Memory &memory) {
   std::vector<GgufTensor> tensors;
   std::set<std::string> names;
   HubTensors wanted(config);
+  QuantizedLayers layers(codes);
   std::vector<fs::path> files = weightFiles(folder);
   for (const fs::path &path : files) {
     train::Safetensors file = train::mapSafetensors(path);
     memory.files.push_back(file.owner);
     for (const train::NamedTensor &named : file.tensors) {
+      if (layers.take(named.name, named.tensor, path.string(), wanted.has(named.name)))
+        continue;
       std::string name = wanted.take(named.name, path.string());
       if (name.empty())
         continue;
@@ -156,6 +161,15 @@ std::vector<GgufTensor> tensorsOf(const fs::path &folder, const HubConfig &confi
         quantise(tensors.back(), *weights, memory);
     }
   }
+  auto nameOf = [&](const std::string &name, const std::string &file) {
+    std::string own = wanted.take(name, file);
+    if (!names.insert(own).second)
+      fail(file, "has a layer with both '" + name + "' and its codes");
+    return own;
+  };
+  for (GgufTensor &tensor :
+       layers.tensors(nameOf, [&](size_t bytes) { return memory.make(bytes); }))
+    tensors.push_back(std::move(tensor));
   wanted.checkAll((files.size() == 1 ? files[0] : folder / kIndex).string());
   for (const auto &[name, factors] : config.frequencyFactors) {
     std::span<std::byte> bytes = memory.make(factors.size() * sizeof(float));
@@ -253,11 +267,9 @@ ModelFiles readFolder(const fs::path &folder, const BlockFormat *weights) {
   JsonFile config = jsonFile(folder / "config.json");
   JsonFile tokens = jsonFile(folder / "tokenizer_config.json");
   HubConfig hub = hubConfigOf(config.part());
-  if (config.part().has("quantization_config"))
-    config.part().wrong("asks for weights that others have quantised, which are not read from "
-                        "folders; take a GGUF file of the model, or its floats with --weights");
   auto memory = std::make_shared<Memory>();
-  std::vector<GgufTensor> tensors = tensorsOf(folder, hub, weights, *memory);
+  std::vector<GgufTensor> tensors =
+      tensorsOf(folder, hub, layerCodesOf(config.part()), weights, *memory);
   if (std::string chat = chatTemplate(folder, tokens); !chat.empty())
     hub.metadata["tokenizer.chat_template"] = chat;
   return {GgufFile::assembled(folder.string(), memory, std::move(hub.metadata), std::move(tensors)),

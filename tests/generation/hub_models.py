@@ -89,7 +89,7 @@ def weights(of, seed=3):
     return result
 
 
-TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64"}
+TYPES = {"float32": "F32", "int32": "I32", "float16": "F16", "bfloat16": "BF16", "int64": "I64"}
 
 
 def safetensors(path, tensors, pad=0):

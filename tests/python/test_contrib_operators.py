@@ -238,6 +238,19 @@ def test_constant_weights_stay_in_few_bits(bits, block, kind, tmp_path):
         assert "graph.block_product" in text and "graph.matmul" not in text
 
 
+def test_weights_of_few_bits_that_cannot_be_read():
+    packed, scales = codes(12, 2, 12), normal(12, 2)
+    named = {"N": 12, "K": 64, "bits": 3, "block_size": 32}
+    for constant, operands, message in (
+        ([], [normal(2, 64), packed, scales], "constants"),
+        ([1, 2], [normal(2, 64), packed[:, :1], scales], "shape"),
+        ([1, 2, 4], [normal(2, 64), packed, scales, None, numpy.zeros(64, I32)], "group numbers"),
+    ):
+        model, _ = model_of("MatMulNBits", operands, [1], [0], constant, "com.microsoft", 17, named)
+        with pytest.raises(tensmith.Error, match=message):
+            tensmith.compile(model)
+
+
 def test_products_of_codes():
     a, b = codes(4, 6), codes(6, 5, seed=1)
     check("MatMulIntegerToFloat", [a, b, number(0.1), normal(5, seed=2), number(100, U8), codes(5, seed=3), normal(5, seed=4)],

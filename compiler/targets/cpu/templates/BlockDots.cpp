@@ -214,21 +214,17 @@ Value BlockDots::scales(Value row, Value &offsets) {
   return scale;
 }
 
-/// The codes of a strip of a row, a byte each in their own order, to memory.
+/// The codes of a strip of a row, a byte each in the order of chunks, to memory.
 void BlockDots::unpack(Value row, Value to) {
-  for (const Chunk &chunk : chunks_) {
-    Value code = codes(row, chunk);
-    auto elementOf = [&](size_t i) {
-      return chunk[i].block * format_->elements + chunk[i].element;
-    };
-    for (size_t first = 0, end = 0; first < chunk.size(); first = end) {
-      for (end = first + 1; end < chunk.size() && elementOf(end) == elementOf(end - 1) + 1;)
-        ++end;
-      auto run = llvm::to_vector(llvm::seq<int64_t>(int64_t(first), int64_t(end)));
-      Value part = run.size() == chunk.size() ? code : create<vector::ShuffleOp>(code, code, run);
-      store(part, to, math_->constant(elementOf(first)));
-    }
-  }
+  for (auto [number, chunk] : llvm::enumerate(chunks_))
+    store(codes(row, chunk), to, math_->constant(int64_t(number * chunk.size())));
+}
+
+/// The element of the strip whose code is at that place among all chunks'.
+int64_t BlockDots::elementAt(int64_t place) const {
+  auto width = int64_t(chunks_[0].size());
+  const Place &of = chunks_[size_t(place / width)][size_t(place % width)];
+  return of.block * format_->elements + of.element;
 }
 
 /// An f16 of each block of the strip, converted together: one by one they take more instructions

@@ -66,6 +66,7 @@ private:
   void roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order);
   Value scales(Value row, Value &offsets);
   void unpack(Value row, Value to);
+  int64_t elementAt(int64_t place) const;
   Value halves(Value row, int64_t bytes);
   Value codes(Value row, const Chunk &chunk);
   Value digits(Value row, const BitPlane &plane, llvm::ArrayRef<Place> places);

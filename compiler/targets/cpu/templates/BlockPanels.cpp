@@ -15,72 +15,70 @@ constexpr int64_t kDepth = 4; // products of a lane
 } // namespace
 
 int64_t BlockPanels::rowBytes() const { return int64_t(llvm::alignTo(dots_.scratchBytes(), 64)); }
-int64_t BlockPanels::stripPitch() const {
-  return int64_t(llvm::alignTo(dots_.elements(), kDepth * lanes_));
-}
-int64_t BlockPanels::bytes() const { return stripAt() + lanes_ * stripPitch(); }
+int64_t BlockPanels::bytes() const { return 2 * stripOffsetsAt() - stripScalesAt(); }
 
 // ---- Weights
 
 void BlockPanels::unpack(llvm::function_ref<Value(Value)> rowOf, Value panel) {
   IndexMath &math = *dots_.math_;
   Value zero = math.constant(0), one = math.constant(1);
+  int64_t elements = dots_.elements(), groups = dots_.groups();
+  bool hasOffset = dots_.format_->hasOffset();
+  llvm::SmallVector<int64_t> lines; // of each four codes, and of each group's scale
+  for (int64_t place = 0; place < elements; place += kDepth)
+    lines.push_back(dots_.elementAt(place) / kDepth);
+  auto ofGroups = llvm::to_vector(llvm::seq<int64_t>(0, groups));
   emitFor(math, zero, math.constant(dots_.strips()), one, [&](Value strip) {
     emitFor(math, zero, math.constant(lanes_), one, [&](Value lane) {
       Value row = dots_.at(rowOf(lane), math.mul(strip, dots_.stripBytes()));
-      dots_.unpack(row, dots_.at(panel, math.add(math.mul(lane, stripPitch()), stripAt())));
-      scaleLane(row, strip, lane, panel);
+      dots_.unpack(row, dots_.at(panel, math.add(math.mul(lane, elements), stripAt())));
+      Value offsets, scales = dots_.scales(row, offsets), place = math.mul(lane, groups * 4);
+      dots_.store(scales, panel, math.add(place, stripScalesAt()));
+      if (offsets)
+        dots_.store(offsets, panel, math.add(place, stripOffsetsAt()));
     });
-    turn(strip, panel);
+    Value group = math.mul(strip, groups * lanes_ * 4);
+    turn(stripAt(), lines, math.mul(strip, elements * lanes_), panel);
+    turn(stripScalesAt(), ofGroups, math.add(group, scalesAt()), panel);
+    if (hasOffset)
+      turn(stripOffsetsAt(), ofGroups, math.add(group, offsetsAt()), panel);
   });
 }
 
-/// Puts the scales and offsets of a row's strip into its lane.
-void BlockPanels::scaleLane(Value row, Value strip, Value lane, Value panel) {
-  IndexMath &math = *dots_.math_;
-  Value offsets, scales = dots_.scales(row, offsets);
-  Value first = math.add(math.mul(strip, dots_.groups() * lanes_), lane);
-  for (int64_t group = 0; group < dots_.groups(); ++group) {
-    Value place = math.mul(math.add(first, group * lanes_), 4);
-    dots_.store(create<vector::ExtractOp>(scales, group), panel, math.add(place, scalesAt()));
-    if (offsets)
-      dots_.store(create<vector::ExtractOp>(offsets, group), panel, math.add(place, offsetsAt()));
-  }
-}
-
-/// A strip of rows becomes lines of the panel, each with four codes of every row.
-void BlockPanels::turn(Value strip, Value panel) {
+/// Transposes `lanes` rows of words, which are at `from` in the panel: of the lines behind `to`
+/// each has a column of them, whose number `lines` says.
+void BlockPanels::turn(int64_t from, ArrayRef<int64_t> lines, Value to, Value panel) {
   IndexMath &math = *dots_.math_;
   auto words = VectorType::get({lanes_}, dots_.builder().getI32Type());
-  int64_t lines = dots_.elements() / kDepth;
-  Value first = math.mul(strip, lines * kDepth * lanes_);
-  for (int64_t line = 0; line < lines; line += lanes_) {
-    llvm::SmallVector<Value> rows;
-    for (int64_t row = 0; row < lanes_; ++row)
-      rows.push_back(
-          dots_.load(words, panel, math.constant(stripAt() + row * stripPitch() + line * kDepth)));
-    rows = transposed(std::move(rows));
-    for (int64_t i = 0; i < std::min(lanes_, lines - line); ++i)
-      dots_.store(rows[size_t(i)], panel, math.add(first, (line + i) * kDepth * lanes_));
+  auto columns = int64_t(lines.size());
+  int64_t count = std::min(columns, lanes_), pitch = std::max(columns, lanes_);
+  for (int64_t first = 0; first < columns; first += count) {
+    llvm::SmallVector<Value> vectors;
+    for (int64_t i = 0; i < count; ++i)
+      vectors.push_back(dots_.load(words, panel, math.constant(from + (i * pitch + first) * 4)));
+    vectors = interleaved(std::move(vectors));
+    for (int64_t i = 0; i < count; ++i)
+      dots_.store(vectors[size_t(i)], panel, math.add(to, lines[size_t(first + i)] * lanes_ * 4));
   }
 }
 
-/// Each step takes lanes of a vector and of the one half of all behind it by turns, which as many
-/// steps as a lane's number has bits make a transposition.
-llvm::SmallVector<Value> BlockPanels::transposed(llvm::SmallVector<Value> rows) {
+/// Takes the first half and the second by turns, which moves the uppermost bit of a word's number
+/// to its lower end. As often as a row's number has bits, that transposes.
+llvm::SmallVector<Value> BlockPanels::interleaved(llvm::SmallVector<Value> vectors) {
   llvm::SmallVector<int64_t> low, high;
   for (int64_t lane = 0; lane < lanes_ / 2; ++lane) {
     low.append({lane, lanes_ + lane});
     high.append({lanes_ / 2 + lane, lanes_ + lanes_ / 2 + lane});
   }
-  for (int64_t step = 1; step < lanes_; step *= 2) {
+  for (int64_t step = 1; step < lanes_ && vectors.size() > 1; step *= 2) {
     llvm::SmallVector<Value> next;
-    for (size_t i = 0; i < rows.size() / 2; ++i)
+    for (size_t i = 0; i < vectors.size() / 2; ++i)
       for (const auto &half : {low, high})
-        next.push_back(create<vector::ShuffleOp>(rows[i], rows[i + rows.size() / 2], half));
-    rows = std::move(next);
+        next.push_back(
+            create<vector::ShuffleOp>(vectors[i], vectors[i + vectors.size() / 2], half));
+    vectors = std::move(next);
   }
-  return rows;
+  return vectors;
 }
 
 // ---- Products

@@ -34,15 +34,15 @@ public:
   llvm::SmallVector<Value> multiply(llvm::ArrayRef<Value> rows, Value panel);
 
 private:
-  void scaleLane(Value row, Value strip, Value lane, Value panel);
-  void turn(Value strip, Value panel);
-  llvm::SmallVector<Value> transposed(llvm::SmallVector<Value> rows);
+  void turn(int64_t from, llvm::ArrayRef<int64_t> lines, Value to, Value panel);
+  llvm::SmallVector<Value> interleaved(llvm::SmallVector<Value> vectors);
   int64_t group() const { return dots_.format_->group; }
-  // In the panel: codes, scales of groups, their offsets, and the rows of one strip.
+  // In the panel: codes, scales of groups, their offsets, and of one strip, row by row, the same.
   int64_t scalesAt() const { return dots_.columns_ * lanes_; }
   int64_t offsetsAt() const { return scalesAt() + dots_.columns_ / group() * lanes_ * 4; }
   int64_t stripAt() const { return 2 * offsetsAt() - scalesAt(); }
-  int64_t stripPitch() const; // of its rows
+  int64_t stripScalesAt() const { return stripAt() + dots_.elements() * lanes_; }
+  int64_t stripOffsetsAt() const { return stripScalesAt() + dots_.groups() * lanes_ * 4; }
   Value splat(mlir::Type element, Value pointer, Value bytes);
   template <typename Op, typename... Operands> Value create(Operands... operands) {
     return dots_.create<Op>(operands...);
