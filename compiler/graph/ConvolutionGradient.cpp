@@ -429,14 +429,27 @@ LogicalResult ConvTransposeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Va
   return finish(y, results);
 }
 
+/// g, whose positions are said by the image's sizes: from those follows that slices of the image
+/// are within it, which no name of a size that happens to be as large tells.
+static Value withPositionsOf(const GradientCode &code, Value g, Value x, const Windows &windows) {
+  GraphCode::Dims dims = code.dims(g), image = code.dims(x);
+  for (size_t dim = 0; dim < windows.kernel.size(); ++dim) {
+    AffineExpr span = image[2 + dim] + windows.low[dim] + windows.high[dim] - windows.span(dim) - 1;
+    dims[2 + dim] = code.graph.shapes.simplify(span.floorDiv(windows.strides[dim]) + 1);
+  }
+  return code.reshape(g, dims);
+}
+
 LogicalResult ConvWeightsGradientOp::decompose(GraphBuilder &graph,
                                                SmallVectorImpl<Value> &results) {
   GradientCode code(graph);
   Value x = getX(), g = getG();
   if (!GraphCode::isRanked(x) || !GraphCode::isRanked(g))
     return failure();
-  return finish(weightsGradient(code, x, g, windowsOf(*this, getKernel()), int64_t(getGroup())),
-                results);
+  Windows windows = windowsOf(*this, getKernel());
+  return finish(
+      weightsGradient(code, x, withPositionsOf(code, g, x, windows), windows, int64_t(getGroup())),
+      results);
 }
 
 std::span<const NamedGradientRule> convolutionGradients() {
