@@ -14,15 +14,7 @@ import threading
 from .. import _eager
 from . import creation, dtypes, elementwise
 
-
-class _Listeners(threading.local):
-    """Of a thread, the innermost last: functions of a generator, what was drawn, and the result."""
-
-    def __init__(self):
-        self.all = []
-
-
-_listeners = _Listeners()
+_listeners = []  # pairs of a thread and a function of a generator, what was drawn, and the result
 
 _MIX = 0x9E3779B97F4A7C15
 
@@ -38,11 +30,19 @@ def _mixed(key, number):
 @contextlib.contextmanager
 def told(listener):
     """Within, the listener is told of what this thread draws; of several the innermost is."""
-    _listeners.all.append(listener)
+    entry = threading.get_ident(), listener
+    _listeners.append(entry)
     try:
         yield
     finally:
-        _listeners.all.pop()
+        _listeners.remove(entry)
+
+
+def _tell(*draw):
+    thread = threading.get_ident()
+    own = [listener for of, listener in list(_listeners) if of == thread]
+    if own:
+        own[-1](*draw)
 
 
 class Generator:
@@ -70,8 +70,8 @@ class Generator:
             count *= size
         result = _eager.random(kind, _mixed(self.key, 0), self.drawn, shape, dtype)
         self.drawn += count
-        if _listeners.all:
-            _listeners.all[-1](self, (kind, shape, dtype), result)
+        if _listeners:
+            _tell(self, (kind, shape, dtype), result)
         return result
 
     def draw_again(self, kind, shape, dtype):
