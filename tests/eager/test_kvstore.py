@@ -421,9 +421,11 @@ def test_a_server_goes_on_from_its_checkpoint(running, tmp_path):
         store.save()
         expected = steps(store, 6)
     os.replace(tmp_path / "a.safetensors", tmp_path / "late")  # written at the end again
-    with running(checkpoint=tmp_path / "b.safetensors").store() as store:
+    server = running(checkpoint=tmp_path / "b.safetensors")
+    with server.store() as store:
         store.init("x", full(1.0))
         steps(store, 6)
+    server.stop()  # it writes at its end
     with running(checkpoint=tmp_path / "b.safetensors").store() as store:
         assert store.init("x", full(9.0)) == 6
         assert steps(store, 6) == expected
