@@ -14,6 +14,17 @@
 
 using namespace tensmith;
 
+namespace tensmith::pipeline {
+
+/// Its parent, then its numbers.
+static llvm::json::Value toJSON(const LoopNode &node) {
+  llvm::json::Array list(node.numbers);
+  list.insert(list.begin(), node.parent);
+  return list;
+}
+
+} // namespace tensmith::pipeline
+
 struct ts_tuning {
   ts_compile_options options;
   ModelInContext model;
@@ -28,6 +39,19 @@ std::string textOf(llvm::json::Value value) {
   std::string text;
   llvm::raw_string_ostream(text) << value;
   return text;
+}
+
+/// What `ask` says of a kernel's code by those choices, under the tuning's limits, as JSON.
+template <typename Ask>
+ts_status *tellOfCode(ts_tuning *tuning, const char *key, const char *choices, char **json,
+                      Ask ask) {
+  return guarded([&]() -> Status {
+    if (!tuning || !key || !choices || !json)
+      return missing("an argument");
+    CompileLimits limits(tuning->options);
+    auto told = ask(*tuning->session);
+    return told.ok() ? copyText(textOf(llvm::json::Array(*told)), json) : told.status();
+  });
 }
 
 pipeline::CommandLimits limitsOf(const ts_tuning_run &run) {
@@ -150,31 +174,13 @@ ts_status *ts_tuning_feature_names(char **json) {
 
 ts_status *ts_tuning_features(ts_tuning *tuning, const char *key, const char *choices,
                               char **json) {
-  return guarded([&]() -> Status {
-    if (!tuning || !key || !choices || !json)
-      return missing("an argument");
-    CompileLimits limits(tuning->options);
-    auto features = tuning->session->features(key, choices);
-    return features.ok() ? copyText(textOf(llvm::json::Array(*features)), json) : features.status();
-  });
+  return tellOfCode(tuning, key, choices, json,
+                    [&](auto &session) { return session.features(key, choices); });
 }
 
 ts_status *ts_tuning_loops(ts_tuning *tuning, const char *key, const char *choices, char **json) {
-  return guarded([&]() -> Status {
-    if (!tuning || !key || !choices || !json)
-      return missing("an argument");
-    CompileLimits limits(tuning->options);
-    auto loops = tuning->session->loops(key, choices);
-    if (!loops.ok())
-      return loops.status();
-    llvm::json::Array list;
-    for (const pipeline::LoopNode &node : *loops) {
-      llvm::json::Array numbers(node.numbers);
-      numbers.insert(numbers.begin(), node.parent);
-      list.push_back(std::move(numbers));
-    }
-    return copyText(textOf(std::move(list)), json);
-  });
+  return tellOfCode(tuning, key, choices, json,
+                    [&](auto &session) { return session.loops(key, choices); });
 }
 
 ts_status *ts_tuning_build(ts_tuning *tuning, const char *key, const char *choices,
