@@ -5,6 +5,7 @@ No test depends on the machine's times: the runner answers for them.
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -246,3 +247,22 @@ def test_features_have_names():
     names = json.loads(run("tune", "--features", "--json", "-").stdout)
     assert len({row["name"] for row in names}) == len(names) > 50
     assert all(row["meaning"] for row in names)
+
+
+# Breaks if times of two machines, kernels or parts of a space may stand in one table of what was measured.
+def test_a_table_goes_on_with_what_it_is_of(model, tmp_path):
+    program = pathlib.Path(TENSMITH).parents[1] / "test/truth-table"
+    table, other = tmp_path / "table.jsonl", tmp_path / "other.jsonl"
+    (kernel,) = json.loads(subprocess.run([program, "spaces", model], capture_output=True, text=True, check=True).stdout)
+    kept = json.dumps({choice: values[:1] for choice, values in kernel["choices"].items()})
+
+    def collect(path):
+        return subprocess.run([program, "collect", model, kernel["key"], kept, path, "1"], capture_output=True, text=True, timeout=300)
+
+    assert collect(table).returncode == 0
+    whole = table.read_text()
+    assert whole.count("\n") == 2
+    assert collect(table).returncode == 0 and table.read_text() == whole
+    other.write_text(whole.replace(kernel["key"], "0" * len(kernel["key"]), 1))
+    done = collect(other)
+    assert done.returncode != 0 and "of another machine, kernel or part" in done.stderr and other.read_text().count("\n") == 2

@@ -92,16 +92,22 @@ int collect(const std::string &model, const std::string &key, const std::string 
     fail(model, "has no kernel " + key);
   Json choices = subSpace(session.choicesOf(key), Json::parse(kept), key);
   SearchSpace space = SearchSpace::fromJson(choices, key);
+  const Json head{{"key", key},
+                  {"kernel", kernel->name.structure},
+                  {"machine", kernel->name.machine},
+                  {"estimated", kernel->estimated},
+                  {"choices", choices}};
   size_t lines = linesOf(path);
+  if (lines > 0) { // it goes on where it stopped, but not with times of something else
+    std::ifstream in(path);
+    std::string first;
+    std::getline(in, first);
+    if (Json::parse(first) != Json::parse(head.dump()))
+      fail(path, "is of another machine, kernel or part of its space; remove it to begin anew");
+  }
   std::ofstream out(path, std::ios::app);
   if (lines == 0)
-    out << Json({{"key", key},
-                 {"kernel", kernel->name.structure},
-                 {"machine", kernel->name.machine},
-                 {"estimated", kernel->estimated},
-                 {"choices", choices}})
-               .dump()
-        << std::endl;
+    out << head.dump() << std::endl;
   std::string why;
   auto estimated = session.build(key, "", why);
   if (!estimated)
