@@ -182,18 +182,18 @@ std::string affineName(int bits, int64_t elements, bool isWide, BlockZero zero) 
          (isWide ? "_f32" : "_f16") + kZeros[int(zero)];
 }
 
-/// Codes in bytes whose digits are apart, so that a vector of them is unpacked by one shift; then
-/// the scale, then what there is of an offset.
-class AffineFormats {
+/// Those of the table above; and codes in bytes whose digits are apart, so that a vector of them is
+/// unpacked by one shift; then the scale, then what there is of an offset.
+class Formats {
 public:
-  AffineFormats() {
-    for (int bits : {2, 3, 4, 8})
+  Formats() {
+    for (int bits : kAffineBits)
       for (uint16_t elements = 16; elements <= 256; elements *= 2)
         for (BlockScale scale : {BlockScale::F16, BlockScale::F32})
           for (BlockZero zero : {BlockZero::Middle, BlockZero::Byte, BlockZero::Offset})
             add(bits, elements, scale, zero);
   }
-  std::vector<BlockFormat> formats;
+  std::vector<BlockFormat> formats{std::begin(kFormats), std::end(kFormats)};
 
 private:
   static BitPlane plane(uint16_t offset, uint8_t bits, uint16_t elements, uint8_t shift) {
@@ -228,13 +228,8 @@ private:
 };
 
 const std::vector<BlockFormat> &allFormats() {
-  static const AffineFormats affine;
-  static const std::vector<BlockFormat> all = [] {
-    std::vector<BlockFormat> formats(std::begin(kFormats), std::end(kFormats));
-    formats.insert(formats.end(), affine.formats.begin(), affine.formats.end());
-    return formats;
-  }();
-  return all;
+  static const Formats all;
+  return all.formats;
 }
 
 // ---- Reading

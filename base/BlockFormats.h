@@ -86,7 +86,9 @@ const BlockFormat *findBlockFormat(std::string_view name);
 /// What an affine format has beside codes: nothing, where the middle one stands for zero, a byte of
 /// the one that does, or an f32 that is added.
 enum class BlockZero : uint8_t { Middle, Byte, Offset };
-/// Codes of 2, 3, 4 or 8 bits in blocks of 16 to 256, a power of two, with a scale in f16 or f32.
+/// Bits of an affine format's codes.
+inline constexpr int kAffineBits[] = {2, 3, 4, 8};
+/// Codes of so many bits in blocks of 16 to 256, a power of two, with a scale in f16 or f32.
 /// Null where there is none.
 const BlockFormat *affineFormat(int bits, int64_t elements, DataType scale, BlockZero zero);
 

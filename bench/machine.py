@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import platform
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -14,6 +15,13 @@ def program():
     if not path.exists():
         raise FileNotFoundError(f"{path} is not there; ./run builds it")
     return path
+
+
+def processor():
+    """Its name, where the system tells it; else the architecture's."""
+    path = pathlib.Path("/proc/cpuinfo")
+    names = [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("model name")] if path.exists() else []
+    return names[0] if names else platform.machine()
 
 
 def measure_machine(say):

@@ -154,24 +154,22 @@ Status Coexecution::fallBack(const std::string &why) {
 /// Without the program of the segment under way, which may have been launched for nothing. What it
 /// could not compute is none of the program's failures.
 Status Coexecution::doWhatIsPutOff() {
+  std::vector<size_t> left = allPutOff();
+  std::erase_if(left, [&](size_t i) { return deeds_[i].isDone; });
   std::vector<Array> made;
-  auto isPutOff = [](const Deed &deed) {
-    return deed.computes() && deed.segment < 0 && !deed.isDone;
-  };
-  for (const Deed &deed : deeds_)
-    if (isPutOff(deed) && deed.makes())
-      made.insert(made.end(), deed.results.begin(), deed.results.end());
+  for (size_t i : left)
+    if (deeds_[i].makes())
+      made.insert(made.end(), deeds_[i].results.begin(), deeds_[i].results.end());
   if (isLaunched_)
     waitForEngine(made);
   isLaunched_ = false;
   coming_.clear();
-  for (Deed &deed : deeds_)
-    if (isPutOff(deed)) {
-      if (Status status = redo(deed); !status.ok())
-        return status;
-      deed.isDone = true;
-      forget(deed);
-    }
+  for (size_t i : left) {
+    if (Status status = redo(deeds_[i]); !status.ok())
+      return status;
+    deeds_[i].isDone = true;
+    forget(deeds_[i]);
+  }
   return {};
 }
 

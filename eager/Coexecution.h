@@ -141,7 +141,7 @@ private:
   /// A storage that the step has met. The step itself does not keep it: deeds do that are put off.
   struct Known {
     int number;
-    Array asMet; // without its storage
+    Array asMet; // without its storage; of a step that is over, on its trace's
     std::weak_ptr<Storage> storage;
     int64_t bytes;
     std::optional<Shape> leaf; // what derivatives are asked for

@@ -6,6 +6,7 @@
 #include "eager/Dispatch.h"
 
 #include <mutex>
+#include <vector>
 
 namespace tensmith::eager {
 

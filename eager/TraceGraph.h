@@ -47,7 +47,7 @@ struct Deed {
   ViewStep view = {};            // View: results[0] is one of operands[0]
   Signature signature = {};
   int segment = -1;       // -1: of none yet
-  bool isDone = false;    // though it is of none
+  bool isDone = false;    // by itself or with its block, not by a path's segment
   size_t stack = 0;       // the call stack, hashed
   std::string place = {}; // for people
   bool computes() const { return kind != Kind::View && kind != Kind::Read; }

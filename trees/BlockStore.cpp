@@ -192,7 +192,7 @@ void BlockStore::pack(const Bins &bins, int64_t count, Block &block,
   packed.clear();
   std::vector<uint8_t> low(bins.words.begin(), bins.words.end()), bits(bitBytes(count));
   for (int bit = 0; bit < bitsAbove_; ++bit)
-    takeBits(bins.words, 8 + bit, bits.data() + bit * ((count + 7) / 8));
+    takeBits(bins.words, 8 + bit, bits.data() + bit * size_t(planeBytes(int64_t(count))));
   block.sizes[0] = append(isByte() ? bins.bytes : low, compresses_, packed);
   block.sizes[1] = append(bits, compresses_, packed);
   block.hash = hashOf(packed);
@@ -203,24 +203,24 @@ bool BlockStore::unpack(const Block &block, std::vector<uint8_t> &packed, Bins &
   if (!(hashOf(packed) == block.hash))
     return false;
   if (isByte()) {
-    if (size_t(block.sizes[0]) == count)
+    if (packed.size() == count) {
       bins.bytes.swap(packed);
-    else
-      bins.bytes.resize(count);
-    return size_t(block.sizes[0]) == count ||
-           ZSTD_decompress(bins.bytes.data(), count, packed.data(), packed.size()) == count;
+      return true;
+    }
+    bins.bytes.resize(count);
+    return ZSTD_decompress(bins.bytes.data(), count, packed.data(), packed.size()) == count;
   }
   auto parts = std::span<const uint8_t>(packed);
   const uint8_t *low = taken(parts.first(size_t(block.sizes[0])), count, bins.unpacked);
   if (!low)
     return false;
-  bins.words.resize(std::max(bins.words.size(), (count + 7) / 8 * 8));
+  bins.words.resize(std::max(bins.words.size(), size_t(8 * planeBytes(int64_t(count)))));
   std::copy_n(low, count, bins.words.data());
   const uint8_t *bits =
       taken(parts.subspan(size_t(block.sizes[0])), size_t(bitBytes(int64_t(count))), bins.unpacked);
   for (int bit = 0; bits && bit < bitsAbove_; ++bit)
-    addBits(bits + size_t(bit) * ((count + 7) / 8), 8 + bit,
-            std::span(bins.words).first((count + 7) / 8 * 8));
+    addBits(bits + size_t(bit) * size_t(planeBytes(int64_t(count))), 8 + bit,
+            std::span(bins.words).first(size_t(8 * planeBytes(int64_t(count)))));
   return bits != nullptr;
 }
 

@@ -97,7 +97,8 @@ private:
   Status writeBlocks(const Matrix &matrix, const Cuts &cuts, Threads &threads);
   void pack(const Bins &bins, int64_t count, Block &block, std::vector<uint8_t> &packed) const;
   bool unpack(const Block &block, std::vector<uint8_t> &packed, Bins &bins) const;
-  int64_t bitBytes(int64_t count) const { return bitsAbove_ * ((count + 7) / 8); }
+  static int64_t planeBytes(int64_t count) { return (count + 7) / 8; }
+  int64_t bitBytes(int64_t count) const { return bitsAbove_ * planeBytes(count); }
 
   std::string folder_;
   int64_t features_ = 0, blockRows_ = 0;

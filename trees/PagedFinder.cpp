@@ -53,9 +53,10 @@ Status PagedFinder::build(std::span<const int32_t> nodes) {
 
 Status PagedFinder::pass(std::vector<Task> &tasks) {
   auto threads = size_t(threads_.count());
-  for (Task &task : tasks)
-    if (task.histogram)
-      std::fill_n(task.histogram, size_, GradientSum());
+  threads_.parts(int64_t(tasks.size()), [&](int64_t task, int) {
+    if (GradientSum *histogram = tasks[size_t(task)].histogram)
+      std::fill_n(histogram, size_, GradientSum());
+  });
   // By thread and task. The first thread's are the nodes' own; others' are made when needed.
   std::vector<std::vector<GradientSum>> more((threads - 1) * tasks.size());
   BlockStore::Reader reader(*store_);

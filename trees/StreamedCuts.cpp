@@ -116,6 +116,12 @@ struct Search {
       ranks[rank] -= sum;
       prefixes[rank] = uint32_t(uint64_t(prefixes[rank]) << bits | uint64_t(digit));
     }
+    if (!placesBehind.empty()) { // that was the last digit: prefixes are whole keys
+      counts = {};
+      places = {};
+      placesBehind = {};
+      return;
+    }
     std::vector<uint32_t> above = std::move(distinct);
     distinct = prefixes;
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());

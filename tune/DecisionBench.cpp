@@ -52,13 +52,13 @@ std::string DecisionBench::scheduleFile(const std::string &key, const std::strin
 
 std::optional<size_t> DecisionBench::build(const std::string &key, const std::string &choices,
                                            std::string &why) {
-  std::string name = folder_.path() / std::to_string(next_);
+  const std::string file = fileOf(next_);
   try {
     client::CompileSettings settings = settings_;
-    settings.schedules = name + ".json";
+    settings.schedules = file + ".json";
     writeFile(settings.schedules, scheduleFile(key, choices));
-    compile_(settings, name + ".so");
-    Json told = client::parseJson(Module::loadDescribed(name + ".so").describe(), name);
+    compile_(settings, file);
+    Json told = client::parseJson(Module::loadDescribed(file).describe(), file);
     std::string taken = told.value("metadata", Json::object()).value("schedules", "[]");
     double error = errorTold(taken, key);
     std::string other = choiceNotTaken(taken, key, choices);
@@ -69,29 +69,24 @@ std::optional<size_t> DecisionBench::build(const std::string &key, const std::st
       why = fmt::format("it was compiled with another choice of {}", other);
     }
     if (!why.empty()) {
-      std::error_code unknown;
-      std::filesystem::remove(name + ".so", unknown);
+      drop(next_);
       return std::nullopt;
     }
   } catch (const std::exception &failure) {
     why = failure.what();
     return std::nullopt;
   }
-  modules_[next_] = name + ".so";
   return next_++;
 }
 
 void DecisionBench::drop(size_t candidate) {
-  if (auto module = modules_.find(candidate); module != modules_.end()) {
-    std::error_code unknown;
-    std::filesystem::remove(module->second, unknown);
-    modules_.erase(module);
-  }
+  std::error_code unknown;
+  std::filesystem::remove(fileOf(candidate), unknown);
 }
 
 RunOutcome DecisionBench::run(size_t candidate) {
   constexpr double kSeconds = 0.2; // a model runs long, and its fastest run counts
-  return session_.runModule(modules_.at(candidate), kSeconds);
+  return session_.runModule(fileOf(candidate), kSeconds);
 }
 
 } // namespace tensmith::tune

@@ -14,8 +14,6 @@
 #include "tune/Bench.h"
 #include "tune/ModelSession.h"
 
-#include <map>
-
 namespace tensmith::tune {
 
 class DecisionBench : public Bench {
@@ -36,12 +34,14 @@ public:
 
 private:
   std::string scheduleFile(const std::string &key, const std::string &choices) const;
+  std::string fileOf(size_t candidate) const {
+    return folder_.path() / (std::to_string(candidate) + ".so");
+  }
 
   ModelSession &session_;
   client::CompileSettings settings_;
   Compile compile_;
   TemporaryFolder folder_;
-  std::map<size_t, std::string> modules_; // files
   size_t next_ = 0;
 };
 

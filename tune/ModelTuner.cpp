@@ -87,10 +87,10 @@ private:
   void tuneDecisions() {
     constexpr double kPart = 0.4; // of the box
     constexpr size_t kBatch = 4;
-    decisions_ = session_->decisions();
+    std::vector<TunableKernel> decisions = session_->decisions();
     std::vector<TunableKernel> kernels = session_->kernels();
     std::vector<std::pair<double, const TunableKernel *>> order;
-    for (const TunableKernel &decision : decisions_)
+    for (const TunableKernel &decision : decisions)
       order.emplace_back(weightOf(decision, kernels), &decision);
     std::ranges::stable_sort(order, std::greater(), [](const auto &each) { return each.first; });
     TuningSettings settings = settings_;
@@ -294,7 +294,7 @@ private:
   Clock::time_point start_ = Clock::now();
   Database database_;
   std::unique_ptr<ModelSession> session_;
-  std::vector<TunableKernel> decisions_, kernels_;
+  std::vector<TunableKernel> kernels_;
   Random random_;
   TuningSettings settings_;
   std::vector<std::unique_ptr<KernelTuner>> tuners_;

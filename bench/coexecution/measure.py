@@ -189,7 +189,8 @@ def main():
     parser.add_argument("--only", default=",".join([*TERRA, "many ways", "mlp", "lstm_cells", "overlap", "turns"]))
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/coexecution.json")
     arguments = parser.parse_args()
-    results = {"load_average": round(os.getloadavg()[0], 1), "threads": os.environ.get("TENSMITH_ENGINE_THREADS", "all")}
+    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    results |= {"load_average": round(os.getloadavg()[0], 1), "threads": os.environ.get("TENSMITH_ENGINE_THREADS", "all")}
     for name in arguments.only.split(","):
         ways = ("eager", "coexecuted")
         if name == "turns":

@@ -2,7 +2,7 @@
 //
 // Buffers of open sizes are compared by it, and what a rewrite would store against what it reads.
 // Algorithms that depend on the size of a picture or a batch are chosen by usual ones of these
-// (rewrite/ConvolutionCost.h, rewrite/PassCost.h).
+// (rewrite/ConvolutionCost.h, rewrite/FourierPasses.cpp).
 #pragma once
 
 #include <cstdint>

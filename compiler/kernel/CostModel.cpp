@@ -126,7 +126,7 @@ double CostModel::cyclesOf(const Machine &, const PlaneAccess &access) const {
 
 double CostModel::saved(const Machine &machine, const Chain &chain) const {
   // Images that the last cache holds come from there as fast as they are needed.
-  if (staysCached(machine, chain.imageBytes + chain.endBytes))
+  if (staysCached(chain.imageBytes + chain.endBytes, machine))
     return -1;
   double images = cyclesOf(machine, Traffic{2 * chain.imageBytes, Traffic::From::Memory});
   double cycles = chain.arithmetic;
@@ -136,16 +136,16 @@ double CostModel::saved(const Machine &machine, const Chain &chain) const {
   return kNotHidden * images - kLost * cycles;
 }
 
-double CostModel::multiplyAddsPerCycle(const Machine &machine, double perLane) const {
+double multiplyAddsPerCycle(const Machine &machine, double perLane) {
   return kVectorsPerCycle * double(machine.lanes(sizeof(float))) * perLane;
 }
 
-bool CostModel::staysCached(const Machine &machine, double bytes) const {
+bool staysCached(double bytes, const Machine &machine) {
   return bytes <= double(machine.lastCacheBytes / 2);
 }
 
-double CostModel::weightRate(const Machine &machine, double bytes) const {
-  return staysCached(machine, bytes) ? machine.farBytesPerCycle : machine.memoryBytesPerCycle;
+double weightRate(double bytes, const Machine &machine) {
+  return staysCached(bytes, machine) ? machine.farBytesPerCycle : machine.memoryBytesPerCycle;
 }
 
 const CostModel &vectorCosts() {

@@ -120,27 +120,24 @@ public:
 
   /// What a chain takes less than its convolutions one by one; negative: more.
   virtual double saved(const Machine &machine, const Chain &chain) const;
-  /// Multiply-adds in a cycle, at the peak; `perLane` as of Products.
-  virtual double multiplyAddsPerCycle(const Machine &machine, double perLane) const;
-  /// Whether constants or images of so many bytes stay in the last cache from run to run, beside
-  /// what else needs it.
-  virtual bool staysCached(const Machine &machine, double bytes) const;
-  /// Bytes in a cycle at which constants arrive that are so many bytes together.
-  virtual double weightRate(const Machine &machine, double bytes) const;
 };
 
 /// By the machine's model.
 template <typename Work> double cyclesOf(const Work &work, const Machine &machine) {
   return machine.costs->cyclesOf(machine, work);
 }
-inline double multiplyAddsPerCycle(const Machine &machine, double perLane = 1) {
-  return machine.costs->multiplyAddsPerCycle(machine, perLane);
+inline double saved(const Chain &chain, const Machine &machine) {
+  return machine.costs->saved(machine, chain);
 }
-inline bool staysCached(double bytes, const Machine &machine) {
-  return machine.costs->staysCached(machine, bytes);
-}
-inline double weightRate(double bytes, const Machine &machine) {
-  return machine.costs->weightRate(machine, bytes);
-}
+
+// What a machine's rates say, whatever its model.
+
+/// Multiply-adds in a cycle, at the peak; `perLane` as of Products.
+double multiplyAddsPerCycle(const Machine &machine, double perLane = 1);
+/// Whether constants or images of so many bytes stay in the last cache from run to run, beside
+/// what else needs it.
+bool staysCached(double bytes, const Machine &machine);
+/// Bytes in a cycle at which constants arrive that are so many bytes together.
+double weightRate(double bytes, const Machine &machine);
 
 } // namespace tensmith::kernel

@@ -66,13 +66,6 @@ static bool isImplied(const Constraint &wanted, const std::vector<Constraint> &f
   });
 }
 
-std::vector<Constraint> ComprehensionValue::facts(const Expr &condition) const {
-  std::vector<Constraint> result = scope_.domain;
-  if (condition)
-    addConjuncts(condition, result);
-  return result;
-}
-
 bool ComprehensionValue::alwaysHolds(const Expr &condition) const {
   std::vector<Constraint> asked;
   return addConjuncts(condition, asked) &&
@@ -237,7 +230,12 @@ Expr ComprehensionValue::read(const CExpr &expr, const Expr &active) {
   const Tensor &tensor = scope_.tensor(name->second);
   Expression result{Operation::Load, tensor.type};
   result.tensor = tensor.name;
-  std::vector<Constraint> held = facts(active), guard; // of indices that ranges don't keep inside
+  std::vector<Constraint> held, guard; // what holds here; of indices that ranges don't keep inside
+  if (expr.checked) {
+    held = scope_.domain;
+    if (active)
+      addConjuncts(active, held);
+  }
   bool isGuarded = true;
   for (size_t dim = 0; dim < expr.parts.size(); ++dim) {
     auto low = scope_.affine(*view_.function->tensors[number].lows[dim]);

@@ -59,8 +59,6 @@ private:
   Expr function(const comprehension::Expr &expr, const Expr &active);
   Expr composed(const std::string &name, std::vector<Expr> x);
   Expr read(const comprehension::Expr &expr, const Expr &active);
-  /// What holds of points where the condition does; null: of all.
-  std::vector<Constraint> facts(const Expr &condition) const;
   bool alwaysHolds(const Expr &condition) const;
 
   const graph::ComprehensionView &view_;

@@ -51,9 +51,6 @@ public:
                                                      const CompileOptions &options);
 
   const std::vector<Kernel> &kernels() const { return kernels_; }
-  /// Those whose alternatives are as exact as the policy allows, or tell what they err by. Who does
-  /// an operator is none of them: that is the policy's (`libraries`).
-  const std::vector<Decision> &decisions() const { return decisions_; }
   /// What all keys depend on beside the graph: machine and precision.
   const std::string &conditions() const { return conditions_; }
   /// As JSON: {"machine", "kernels": [{"key", "kernel", "nodes", "template", "points", "choices",
@@ -93,6 +90,8 @@ private:
   CompileOptions options_;
   std::string conditions_;
   std::vector<Kernel> kernels_;
+  /// Those whose alternatives are as exact as the policy allows, or tell what they err by. Who does
+  /// an operator is none of them: that is the policy's (`libraries`).
   std::vector<Decision> decisions_;
   std::map<kernel::Key, Run> runs_;
   std::unique_ptr<targets::Target> target_;

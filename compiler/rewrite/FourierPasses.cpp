@@ -37,6 +37,10 @@ constexpr double kMostBytes = 512 << 20;
 /// What transforms must take of the plain passes' time, since estimates err.
 constexpr double kClearly = 0.95;
 
+/// Images that an open number of them is taken to be: of a batch, since weights that change are
+/// trained. Of one image products of transforms wait for their weights.
+constexpr int64_t kOpenImages = 32;
+
 /// A pass, the values of its layer that it knows, and its layer's sizes.
 struct Pass {
   Operation *op;

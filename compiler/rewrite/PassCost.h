@@ -13,10 +13,6 @@ namespace tensmith::rewrite {
 /// but made again (RepeatElementwise.cpp).
 inline constexpr int64_t kMostKeptSpectra = 8 << 20;
 
-/// Images that an open number of them is taken to be: of a batch, since weights that change are
-/// trained. Of one image products of transforms wait for their weights.
-inline constexpr int64_t kOpenImages = 32;
-
 /// What a pass gives: the convolution, or the gradient of its image or of its weights.
 enum class PassKind : uint8_t { Output, Image, Weights };
 

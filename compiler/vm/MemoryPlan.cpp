@@ -20,7 +20,7 @@ void planOffsets(std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes
 
 /// The places are symbols, which the run gives their values.
 void planPlaces(std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
-                std::span<const Lifetime> lifetimes, Expressions &expressions, MemoryPlan &plan) {
+                Expressions &expressions, Meet meet, MemoryPlan &plan) {
   std::vector<plan::ArenaBuffer> placed;
   for (const Buffer &buffer : buffers)
     placed.emplace_back(buffer.bytes, uint32_t(buffer.first), uint32_t(buffer.last));
@@ -28,7 +28,7 @@ void planPlaces(std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers[i].offset = places[i];
   plan.bytes = places.back();
-  plan.plannedBytes = placeBuffers(sizes, lifetimes, kMostSteps).bytes;
+  plan.plannedBytes = placeBuffers(sizes, plan.aliveBytes, kMostSteps, meet).bytes;
 }
 
 struct Slot {
@@ -135,7 +135,7 @@ MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions, Me
   }
   Slots found = findSlots(buffers, expressions, meet);
   if (isByIntervals && isWorthPlacing(found, expressions, buffers.size(), plan.aliveBytes))
-    planPlaces(buffers, sizes, lifetimes, expressions, plan);
+    planPlaces(buffers, sizes, expressions, meet, plan);
   else
     planSlots(buffers, found, expressions, plan);
   return plan;

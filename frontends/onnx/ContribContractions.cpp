@@ -198,9 +198,9 @@ LogicalResult matMulNBits(NodeImport &n) {
     return failure();
   Blocks b{n.intAttr("N"), n.intAttr("K"), n.intAttr("block_size"), n.intAttr("bits", 4)};
   constexpr int64_t kMost = int64_t(1) << 31;
-  bool isRegular = (b.bits == 2 || b.bits == 3 || b.bits == 4 || b.bits == 8) && b.rows > 0 &&
-                   b.columns > 0 && b.rows < kMost && b.columns < kMost && b.size >= 8 &&
-                   b.size <= kMost && b.size % 8 == 0;
+  bool isRegular = llvm::is_contained(kAffineBits, b.bits) && b.rows > 0 && b.columns > 0 &&
+                   b.rows < kMost && b.columns < kMost && b.size >= 8 && b.size <= kMost &&
+                   b.size % 8 == 0;
   if (!isRegular)
     return n.error("N, K, block_size or bits is not supported");
   int64_t bytes = b.rows * b.count() * (b.size * b.bits / 8);

@@ -57,9 +57,7 @@ std::optional<LayerCodes> layerCodesOf(const JsonPart &config) {
   codes.bits = int(part.integer("bits", part.integer("w_bit", 4)));
   int64_t group = part.integer("group_size", part.integer("q_group_size", -1));
   codes.group = std::max<int64_t>(group, 0);
-  bool areBits = codes.isAwq
-                     ? codes.bits == 4
-                     : codes.bits == 2 || codes.bits == 3 || codes.bits == 4 || codes.bits == 8;
+  bool areBits = codes.isAwq ? codes.bits == 4 : std::ranges::count(kAffineBits, codes.bits) > 0;
   if (!areBits)
     part.wrong(fmt::format("asks for {} bits, which are not read of {}", codes.bits, method));
   std::string format =

@@ -13,6 +13,8 @@ import pytest
 
 import tensmith as ts
 
+COMMAND = pathlib.Path(ts.__file__).resolve().parents[2] / "bin/tensmith"
+
 
 PRODUCT = "def product(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 
@@ -308,8 +310,7 @@ def drawn_point(choices, random):
 
 
 def spaces_of(path, function):
-    command = pathlib.Path(ts.__file__).resolve().parents[2] / "bin/tensmith"
-    done = subprocess.run([command, "inspect", path, "--function", function, "--spaces", "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run([COMMAND, "inspect", path, "--function", function, "--spaces", "--json"], capture_output=True, text=True, check=True)
     [space] = [space for space in json.loads(done.stdout) if space.get("template") == "nest"]
     return space
 
@@ -365,7 +366,6 @@ def test_what_an_order_has_no_use_for_is_said(tmp_path):
     (tmp_path / "points.tc").write_text(text)
     key = spaces_of(tmp_path / "points.tc", "product")["key"]
     (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": key, "order": 2, "nest_rows": 3}]}))
-    command = pathlib.Path(ts.__file__).resolve().parents[2] / "bin/tensmith"
-    done = subprocess.run([command, "compile", tmp_path / "points.tc", "--function", "product", "-o", tmp_path / "m.so", "--schedules",
+    done = subprocess.run([COMMAND, "compile", tmp_path / "points.tc", "--function", "product", "-o", tmp_path / "m.so", "--schedules",
                            tmp_path / "s.json"], capture_output=True, text=True, check=True)  # fmt: skip
     assert 'entry 1: no kernel that it fits takes "nest_rows"' in done.stderr and 'takes "order"' not in done.stderr

@@ -226,7 +226,8 @@ Report failure(Verdict verdict, const Status &status) { return {verdict, status.
 /// nothing of known sizes that break it.
 bool isAccepted(func::FuncOp function, std::span<const HostTensor> inputs, const Sizes &sizes,
                 llvm::StringRef broken) {
-  Operation *refused = firstRefused(function, inputs, sizes);
+  Operation *refused = nullptr;
+  (void)evaluateGraph(function, inputs, sizes, std::nullopt, &refused);
   return refused && hasRequirement(refused, broken) &&
          isRefusedWhereKnown(function, sizes, refused) == false;
 }

@@ -424,26 +424,19 @@ private:
 } // namespace
 
 Result<Evaluated> evaluateGraph(func::FuncOp function, std::span<const HostTensor> inputs,
-                                Sizes sizes, std::optional<uint64_t> noiseSeed) {
+                                Sizes sizes, std::optional<uint64_t> noiseSeed,
+                                Operation **refused) {
   GraphEvaluation evaluation(std::move(sizes), noiseSeed);
   Block &block = function.getBody().front();
   for (auto [argument, tensor] : llvm::zip_equal(block.getArguments(), inputs))
     evaluation.give(argument, tensor, true);
   for (Operation &op : block.without_terminator())
-    if (Status status = evaluation.run(&op); !status.ok())
+    if (Status status = evaluation.run(&op); !status.ok()) {
+      if (refused)
+        *refused = &op;
       return status;
+    }
   return std::move(evaluation.result);
-}
-
-Operation *firstRefused(func::FuncOp function, std::span<const HostTensor> inputs, Sizes sizes) {
-  GraphEvaluation evaluation(std::move(sizes), std::nullopt);
-  Block &block = function.getBody().front();
-  for (auto [argument, tensor] : llvm::zip_equal(block.getArguments(), inputs))
-    evaluation.give(argument, tensor, true);
-  for (Operation &op : block.without_terminator())
-    if (!evaluation.run(&op).ok())
-      return &op;
-  return nullptr;
 }
 
 Result<std::vector<HostTensor>> drawInputs(func::FuncOp function, const Sizes &sizes) {

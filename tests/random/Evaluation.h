@@ -46,11 +46,8 @@ struct Evaluated {
 };
 /// All values of the function, in its order; with noise from the seed where there is one.
 Result<Evaluated> evaluateGraph(mlir::func::FuncOp function, std::span<const HostTensor> inputs,
-                                Sizes sizes, std::optional<uint64_t> noiseSeed);
-
-/// The first operator that the reference refuses; null where it evaluates all of them.
-mlir::Operation *firstRefused(mlir::func::FuncOp function, std::span<const HostTensor> inputs,
-                              Sizes sizes);
+                                Sizes sizes, std::optional<uint64_t> noiseSeed,
+                                mlir::Operation **refused = nullptr);
 
 /// The inputs that the function's argument attributes describe, at the sizes of one run.
 Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, const Sizes &sizes);

@@ -82,10 +82,7 @@ TrainedProgram::Text textOf(const SearchSpace &space) {
 class Recurrent : public Controller {
 public:
   explicit Recurrent(const SearchSpace &space)
-      : space_(space), program_(TrainedProgram::of(textOf(space))) {
-    for (Tensor &each : program_->judged())
-      clear(each);
-  }
+      : space_(space), program_(TrainedProgram::of(textOf(space))) {}
 
   Configuration draw(Random &random) override {
     std::vector<Tensor> &given = program_->judged();
@@ -125,12 +122,7 @@ public:
   }
 
 private:
-  static void clear(Tensor &tensor) {
-    size_t elements = 1;
-    for (int64_t dim : tensor.shape())
-      elements *= size_t(dim);
-    std::fill_n(tensor.as<float>(), elements, 0.f);
-  }
+  static void clear(Tensor &tensor) { std::fill_n(tensor.as<float>(), tensor.size(), 0.f); }
 
   const SearchSpace &space_;
   std::unique_ptr<TrainedProgram> program_;

@@ -38,6 +38,13 @@ public:
 
 enum class Loss { Regression, Rank };
 
+constexpr size_t kFewestRows = 8; // that a model learns from
+/// Labels whose difference is less are alike: log2(1.01).
+constexpr float kDiffers = 0.014f;
+/// By row, the logarithm (base 2) of its speed against its group's fastest; half the slowest's for
+/// what failed.
+std::vector<float> speedLabels(std::span<const double> seconds, std::span<const int64_t> groups);
+
 /// An ensemble of gradient-boosted trees (trees/), each on a part of the rows.
 std::unique_ptr<CostModel> treesModel(Loss loss, uint64_t seed, int members = 3);
 /// A loop and what it is in, of a loop program.

@@ -19,7 +19,6 @@ public:
     std::string step;                     // its result is the loss
     std::string forward;                  // its last inputs are `states`
     std::vector<std::string> states = {}; // names that they have in the step: "shared.0"
-    double rate = 3e-3;
   };
 
   /// Programs of one text are compiled once in a process. Throws Failure where they can't be.

@@ -22,7 +22,6 @@ namespace {
 constexpr size_t kLoops = 24, kNumbers = 31; // of a row
 constexpr size_t kHeight = 8;                // loops around one another, the root among them
 constexpr size_t kHidden = 32, kBatch = 32;
-constexpr size_t kFewestRows = 8;
 constexpr int kUpdates = 400;
 constexpr double kNoLoop = -2; // in place of a parent
 
@@ -47,7 +46,7 @@ std::string unitText(bool isStep) {
                             kHeight - 1, layer("out"));
 }
 
-TrainedProgram::Text textOf(Loss loss, size_t judgedRows) {
+TrainedProgram::Text textOf(Loss loss) {
   struct Layer {
     const char *name;
     size_t rows, columns;
@@ -71,11 +70,9 @@ TrainedProgram::Text textOf(Loss loss, size_t judgedRows) {
     text.states.push_back(std::string(each.name) + ".0");
     text.states.push_back(std::string(each.name) + ".1");
   }
-  auto inputs = [](size_t batch) {
-    return fmt::format(
-        "loops: f32[{0}, {1}, {2}], within: f32[{0}, {1}, {1}], root: f32[{0}, {1}, 1]", batch,
-        kLoops, kNumbers);
-  };
+  const std::string inputs =
+      fmt::format("loops: f32[{0}, {1}, {2}], within: f32[{0}, {1}, {1}], root: f32[{0}, {1}, 1]",
+                  kBatch, kLoops, kNumbers);
   std::string lossText = loss == Loss::Regression
                              ? "  let losses = (score - label) * (score - label);\n"
                              : "  let ahead = score - transpose(score, permutation = [1, 0]);\n"
@@ -83,12 +80,12 @@ TrainedProgram::Text textOf(Loss loss, size_t judgedRows) {
   text.step +=
       fmt::format("\nfn main({}, {}) = {{\n{}{}  reduce_sum(losses, axes = [0, 1], keepdims = "
                   "false) / {}.0\n}}\n",
-                  inputs(kBatch),
+                  inputs,
                   loss == Loss::Regression ? fmt::format("label: f32[{}, 1]", kBatch)
                                            : fmt::format("faster: f32[{0}, {0}]", kBatch),
                   unitText(true), lossText, kBatch);
-  text.forward += fmt::format("fn main({}{}) = {{\n{}  score\n}}\n", inputs(judgedRows), states,
-                              unitText(false));
+  text.forward +=
+      fmt::format("fn main({}{}) = {{\n{}  score\n}}\n", inputs, states, unitText(false));
   return text;
 }
 
@@ -104,9 +101,9 @@ public:
     const int64_t all[] = {int64_t(rows.size())};
     if (groups.empty())
       groups = all;
-    program_ = TrainedProgram::of(textOf(loss_, kBatch));
+    program_ = TrainedProgram::of(textOf(loss_));
     standardise(rows);
-    std::vector<double> labels = labelsOf(seconds, groups);
+    std::vector<float> labels = speedLabels(seconds, groups);
     Random random(seed_);
     for (int update = 0; update < kUpdates; ++update) {
       // Of one kernel, since only its times are compared.
@@ -147,23 +144,6 @@ private:
       first += size_t(size);
     }
     return {0, rows};
-  }
-
-  static std::vector<double> labelsOf(std::span<const double> seconds,
-                                      std::span<const int64_t> groups) {
-    std::vector<double> labels;
-    size_t first = 0;
-    for (int64_t size : groups) {
-      double least = INFINITY, most = 0;
-      for (double each : seconds.subspan(first, size_t(size)))
-        if (std::isfinite(each))
-          least = std::min(least, each), most = std::max(most, each);
-      for (double each : seconds.subspan(first, size_t(size)))
-        labels.push_back(
-            !std::isfinite(least) ? 0 : std::log2(least / (std::isfinite(each) ? each : 2 * most)));
-      first += size_t(size);
-    }
-    return labels;
   }
 
   static bool isLoop(const Features &row, size_t loop) {
@@ -208,14 +188,13 @@ private:
     }
   }
 
-  void feed(std::span<const Features> rows, std::span<const double> labels,
+  void feed(std::span<const Features> rows, std::span<const float> labels,
             std::span<const size_t> batch) {
     std::vector<Tensor> &fed = program_->fed();
-    constexpr double kDiffers = 0.014; // log2(1.01)
     for (size_t row = 0; row < kBatch; ++row) {
       put(fed, row, rows[batch[row]]);
       if (loss_ == Loss::Regression)
-        fed[3].as<float>()[row] = float(labels[batch[row]]);
+        fed[3].as<float>()[row] = labels[batch[row]];
       else
         for (size_t other = 0; other < kBatch; ++other)
           fed[3].as<float>()[row * kBatch + other] =

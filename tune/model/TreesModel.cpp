@@ -18,8 +18,6 @@
 namespace tensmith::tune {
 namespace {
 
-constexpr size_t kFewestRows = 8;
-
 /// The pairwise rank loss log(1 + exp(s_slow - s_fast)) over pairs of one kernel whose times differ
 /// by a hundredth at least. Of many rows each is paired with some that are drawn afresh each round.
 class PairwiseLoss {
@@ -49,7 +47,6 @@ private:
 
   static void pair(size_t a, size_t b, std::span<const float> scores, std::span<const float> labels,
                    std::span<float> first, std::span<float> second) {
-    constexpr float kDiffers = 0.014f; // log2(1.01)
     if (std::abs(labels[a] - labels[b]) < kDiffers)
       return;
     size_t fast = labels[a] > labels[b] ? a : b, slow = fast == a ? b : a;
@@ -78,7 +75,7 @@ public:
     if (groups.empty())
       groups = all;
     trees::Matrix matrix = matrixOf(rows);
-    matrix.labels = labelsOf(seconds, groups);
+    matrix.labels = speedLabels(seconds, groups);
     for (int member = 0; member < members_; ++member) {
       trees::Parameters parameters;
       parameters.rounds = 60;
@@ -162,25 +159,6 @@ private:
     return trees::makeDense(std::move(values), int64_t(rows.size()), int64_t(rows.front().size()));
   }
 
-  static std::vector<float> labelsOf(std::span<const double> seconds,
-                                     std::span<const int64_t> groups) {
-    std::vector<float> labels;
-    size_t first = 0;
-    for (int64_t size : groups) {
-      auto group = seconds.subspan(first, size_t(size));
-      double least = INFINITY, most = 0;
-      for (double each : group)
-        if (std::isfinite(each))
-          least = std::min(least, each), most = std::max(most, each);
-      for (double each : group)
-        labels.push_back(!std::isfinite(least)
-                             ? 0
-                             : float(std::log2(least / (std::isfinite(each) ? each : 2 * most))));
-      first += size_t(size);
-    }
-    return labels;
-  }
-
   Loss loss_;
   uint64_t seed_;
   int members_;
@@ -189,6 +167,24 @@ private:
 };
 
 } // namespace
+
+std::vector<float> speedLabels(std::span<const double> seconds, std::span<const int64_t> groups) {
+  std::vector<float> labels;
+  size_t first = 0;
+  for (int64_t size : groups) {
+    auto group = seconds.subspan(first, size_t(size));
+    double least = INFINITY, most = 0;
+    for (double each : group)
+      if (std::isfinite(each))
+        least = std::min(least, each), most = std::max(most, each);
+    for (double each : group)
+      labels.push_back(!std::isfinite(least)
+                           ? 0
+                           : float(std::log2(least / (std::isfinite(each) ? each : 2 * most))));
+    first += size_t(size);
+  }
+  return labels;
+}
 
 std::unique_ptr<CostModel> treesModel(Loss loss, uint64_t seed, int members) {
   return std::make_unique<TreesModel>(loss, seed, members);

@@ -8,9 +8,9 @@
 //                                                    trials to within WITHIN of the best, each seed
 //   truth-table accuracy FILE SAMPLES SEED           of models on points that they were not told of
 //   truth-table programs MODEL FILE SAMPLES SEED     the same of models that see loop programs
-//   truth-table planted SEARCH SEEDS TRIALS          the best of so many trials on a planted
-//   product's
-//                                                    factorisations, each seed
+//   truth-table planted SEARCH SEEDS TRIALS          the best of so many trials on factorisations
+//   of
+//                                                    a planted product, each seed
 //   truth-table rows FILE                            features and times, for other models
 //
 // All print JSON. See TruthTable.h for what a table is, and bench/searches for who calls it.

@@ -87,7 +87,7 @@ private:
   bool hasBiasAlone() const { return !format_->hasOffset() && bias_ != 0; }
   // In the scratch, behind the codes: scales of x, then what its groups add up to: numbers, or in
   // their own order, where the bias is all that they are for, i32 of what it adds to the products.
-  int64_t scalesAt() const { return (columns_ + 63) / 64 * 64; }
+  int64_t scalesAt() const { return int64_t(llvm::alignTo(columns_, 64)); }
   int64_t sumsAt() const { return scalesAt() + columns_ / format_->group * 4; }
 
   IndexMath *math_;

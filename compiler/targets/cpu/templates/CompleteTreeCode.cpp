@@ -34,6 +34,7 @@ public:
     if (!lookups_)
       nodes_ = table("nodes", nodeTable());
     ranked_ = table("ranks", rankTable());
+    searched_ = table("searched", forest_.searched);
     forEach(begin, end, [&](Value item) {
       Value first = math_.mul(item, block);
       Value last = math_.min(math_.add(first, block), rows_);
@@ -278,11 +279,31 @@ private:
     });
   }
 
+  /// 2i, or 2i + 1 where `bound` is below the key.
+  Value below(Value place, Value bound, Value key) {
+    Value isBelow = compare(arith::CmpIPredicate::ult, bound, key);
+    return math_.add(math_.add(place, place), toIndex(isBelow));
+  }
+
+  /// How many thresholds of its column are below each key, as an index. They are searched side by
+  /// side.
+  Values ranksOf(const std::vector<Key> &keys, const Values &columns) {
+    Values places(keys.size(), math_.constant(1)), bases;
+    for (Value column : columns)
+      bases.push_back(math_.mul(column, int64_t(1) << forest_.searchDepth));
+    for (int64_t level = 0; level < forest_.searchDepth; ++level)
+      for (auto [place, base, key] : llvm::zip_equal(places, bases, keys))
+        place = below(place, load(integer_, searched_, math_.add(base, place)), key.number);
+    for (Value &place : places)
+      place = math_.sub(place, math_.constant(int64_t(1) << forest_.searchDepth));
+    return places;
+  }
+
   int64_t lanes_;
   Type rank_;
   std::optional<LookupTreeCode> lookups_;
-  Value sums_, keys_, reached_; // in scratch memory
-  Value nodes_, ranked_;        // in the image
+  Value sums_, keys_, reached_;     // in scratch memory
+  Value nodes_, ranked_, searched_; // in the image
 };
 
 } // namespace

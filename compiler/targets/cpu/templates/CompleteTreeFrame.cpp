@@ -33,7 +33,6 @@ void CompleteTreeFrame::placeTables() {
   leaves_ = table("leaves", leaves);
   targetTable_ =
       table("targets", std::vector<uint32_t>(forest_.target.begin(), forest_.target.end()));
-  searched_ = table("searched", forest_.searched);
 }
 
 Value CompleteTreeFrame::constant(Type type, int64_t value) {
@@ -51,23 +50,6 @@ CompleteTreeFrame::Key CompleteTreeFrame::keyAt(Value row, Value column) {
   Value sign = made<arith::ShRSIOp>(bits, constant(integer_, 31));
   Value turned = made<arith::OrIOp>(sign, constant(integer_, int32_t(0x80000000)));
   return {made<arith::XOrIOp>(bits, turned), isMissing};
-}
-
-Value CompleteTreeFrame::below(Value place, Value bound, Value key) {
-  Value isBelow = compare(arith::CmpIPredicate::ult, bound, key);
-  return math_.add(math_.add(place, place), toIndex(isBelow));
-}
-
-TreeCode::Values CompleteTreeFrame::ranksOf(const std::vector<Key> &keys, const Values &columns) {
-  Values places(keys.size(), math_.constant(1)), bases;
-  for (Value column : columns)
-    bases.push_back(math_.mul(column, int64_t(1) << forest_.searchDepth));
-  for (int64_t level = 0; level < forest_.searchDepth; ++level)
-    for (auto [place, base, key] : llvm::zip_equal(places, bases, keys))
-      place = below(place, load(integer_, searched_, math_.add(base, place)), key.number);
-  for (Value &place : places)
-    place = math_.sub(place, math_.constant(int64_t(1) << forest_.searchDepth));
-  return places;
 }
 
 } // namespace tensmith::kernel

@@ -1,5 +1,5 @@
 // What the ways of following complete trees (CompleteTreeCode.h, LookupTreeCode.h) have in common:
-// tables in the kernel's image, features as keys, and searches among thresholds.
+// tables in the kernel's image, and features as keys.
 #pragma once
 
 #include "compiler/targets/cpu/templates/CompleteTrees.h"
@@ -40,16 +40,9 @@ protected:
   /// As keyOf, once -0 is 0.
   Key keyAt(mlir::Value row, mlir::Value column);
 
-  /// 2i, or 2i + 1 where `bound` is below the key.
-  mlir::Value below(mlir::Value place, mlir::Value bound, mlir::Value key);
-
-  /// How many thresholds of its column are below each key, as an index. They are searched side by
-  /// side.
-  Values ranksOf(const std::vector<Key> &keys, const Values &columns);
-
   const CompleteTrees &forest_;
   mlir::Type integer_;
-  mlir::Value leaves_, targetTable_, searched_; // in the image
+  mlir::Value leaves_, targetTable_; // in the image
 };
 
 } // namespace tensmith::kernel

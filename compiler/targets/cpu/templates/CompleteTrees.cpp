@@ -106,6 +106,7 @@ private:
     made_.searched.assign(size_t(made_.columns << made_.searchDepth), kGreatest);
     for (int64_t column = 0; column < made_.columns; ++column)
       layOut(sorted[size_t(column)], column << made_.searchDepth);
+    made_.thresholds = std::move(sorted);
   }
 
   /// Sorted keys in the order of a search tree's levels.

@@ -44,7 +44,8 @@ struct CompleteTrees {
   /// below the key that is sought.
   int64_t searchDepth = 0;
   std::vector<uint32_t> searched;
-  int64_t mostRank = 0; // thresholds of a column
+  std::vector<std::vector<uint32_t>> thresholds; // the same keys by column, ascending
+  int64_t mostRank = 0;                          // thresholds of a column
 
   int64_t nodes() const { return int64_t(1) << depth; }
 };

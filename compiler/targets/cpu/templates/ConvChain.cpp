@@ -162,7 +162,7 @@ double cyclesSavedByChain(ArrayRef<graph::ConvOp> chain, const Machine &machine)
   for (graph::ConvOp conv : ArrayRef(chain).drop_front())
     work.imageBytes += double(bytesOf(imageInMemory(conv)));
   work.endBytes = double(bytesOf(imageInMemory(first)) + bytesOf(last.getY()));
-  return machine.costs->saved(machine, work);
+  return saved(work, machine);
 }
 
 int64_t rowsOfLines(int64_t pixels, int64_t most) {

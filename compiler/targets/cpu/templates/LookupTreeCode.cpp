@@ -43,22 +43,11 @@ int64_t placeSlots(const CompleteTrees &trees, std::vector<uint32_t> &places) {
   return count;
 }
 
-/// The column's thresholds, ascending, with those that fill it up.
-void appendSorted(const CompleteTrees &trees, int64_t column, size_t i,
-                  std::vector<uint32_t> &keys) {
-  if (i >= size_t(1) << trees.searchDepth)
-    return;
-  appendSorted(trees, column, 2 * i, keys);
-  keys.push_back(trees.searched[(size_t(column) << trees.searchDepth) + i]);
-  appendSorted(trees, column, 2 * i + 1, keys);
-}
-
 /// The last keys of a level's nodes are the level above it. A key that is filled in is below none,
 /// and each level ends with one, so a search stays within the tree.
 void placeSearchTrees(const CompleteTrees &trees, NodeLookups &made) {
   for (int64_t column = 0; column < trees.columns; ++column) {
-    std::vector<uint32_t> keys;
-    appendSorted(trees, column, 1, keys);
+    std::vector<uint32_t> keys = trees.thresholds[size_t(column)];
     keys.resize(size_t(trees.mostRank + 1), UINT32_MAX);
     std::vector<std::vector<uint32_t>> levels; // from the last one up
     do {
@@ -89,7 +78,7 @@ std::optional<NodeLookups> nodeLookups(const CompleteTrees &trees, const Machine
   made.bits = fitsBytes ? machine.lookup.bits : 16;
   made.isPacked = made.bits == 16 && trees.mostRank < kByte && slots <= kByte;
   int64_t lanes = made.lanes();
-  made.registers = int64_t(std::bit_ceil(uint64_t((slots + lanes - 1) / lanes)));
+  made.registers = int64_t(std::bit_ceil(llvm::divideCeil(uint64_t(slots), uint64_t(lanes))));
   if (made.registers > kMostRegisters)
     return std::nullopt;
   for (uint32_t &place : made.slotPlaces)
