@@ -13,7 +13,8 @@ namespace tensmith::autodiff {
 namespace {
 
 /// What the operator is made of, built behind it; false where it is to be left as it is.
-bool expansionOf(const graph::GradientCode &outer, Operation *op, SmallVectorImpl<Value> &results) {
+bool expansionOf(const graph::GradientCode &outer, Operation *op, const Activity &activity,
+                 SmallVectorImpl<Value> &results) {
   OpBuilder builder(op);
   builder.setInsertionPointAfter(op);
   graph::GraphBuilder graph(builder, outer.graph.shapes, op->getLoc());
@@ -23,7 +24,10 @@ bool expansionOf(const graph::GradientCode &outer, Operation *op, SmallVectorImp
   if (rule && rule->expand)
     return !hasUnknownRank(op) && succeeded(rule->expand(code, op, results));
   if (graph::isRecurrentLayer(op))
-    return succeeded(graph::decomposeInGroups(op, graph, results));
+    return succeeded(graph::decomposeInGroups(
+        op,
+        activity.isActive(op->getOperand(0)) ? graph::Steps::InGroups : graph::Steps::ReadInGroups,
+        graph, results));
   auto whole = dyn_cast<graph::Decomposable>(op);
   return !rule && whole && succeeded(whole.decompose(graph, results));
 }
@@ -96,7 +100,7 @@ LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &a
   const graph::GradientRule *rule = graph::findGradientRule(op);
   bool keepsValue = rule ? !rule->givesValue : code.keepsBits;
   SmallVector<Value> values;
-  if (!expansionOf(code, op, values)) {
+  if (!expansionOf(code, op, activity, values)) {
     eraseBetween(op, after);
     return failure();
   }

@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/GraphCode.h"
 #include "compiler/graph/UpperBounds.h"
+#include "reference/comprehension/Schedules.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
@@ -56,6 +57,38 @@ ComprehensionView viewOf(ComprehensionOp op) {
   view.operands = comprehension::operandsOf(**function, view.statement);
   view.function = *function;
   return view;
+}
+
+// ---- schedules
+
+/// Where the op's function is defined; a place of no statement.
+static tensmith::Place definitionOf(const comprehension::Module &module, StringRef name) {
+  for (const comprehension::Definition &each : module.definitions)
+    if (name.empty() || each.name == name)
+      return each.place;
+  return {};
+}
+
+OwnSchedule scheduleOf(ComprehensionOp op) {
+  if (!op.getText().contains("# schedule:"))
+    return {};
+  ComprehensionView view = viewOf(op);
+  if (!view)
+    return {};
+  std::vector<Message> messages;
+  std::vector<Comment> comments;
+  comprehension::Module module = comprehension::parse(op.getText().str(), messages, &comments);
+  tensmith::Place definition = definitionOf(module, op.getFunction());
+  OwnSchedule result;
+  for (const auto &each : comprehension::schedulesOf(module, comments, messages)) {
+    bool isOwn = each.isWhole ? !view.statement && each.isOf(definition)
+                              : view.single() && each.isOf(view.single()->place);
+    if (!isOwn)
+      continue;
+    result.isWhole = each.isWhole;
+    result.text += each.text + "\n";
+  }
+  return result;
 }
 
 // ---- sizes

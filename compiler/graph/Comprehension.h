@@ -13,6 +13,8 @@
 
 namespace tensmith::graph {
 
+class GraphBuilder;
+
 /// What an operator stands for: its function and its statement. Null where the text is wrong; then
 /// `refusal` says why.
 struct ComprehensionView {
@@ -33,6 +35,18 @@ ComprehensionView viewOf(ComprehensionOp op);
 /// The operator of this dialect that a function of the language is: "fabs" is "abs". Empty: none
 /// is.
 llvm::StringRef operatorOfFunction(llvm::StringRef function);
+
+/// The schedule that the text gives the operator, a line of schedule text each. Empty: none.
+struct OwnSchedule {
+  std::string text;
+  bool isWhole = false; // of all statements of the definition, as one nest
+};
+OwnSchedule scheduleOf(ComprehensionOp op);
+
+/// A statement as other operators that say the same (ComprehensionOperators.cpp); fails where none
+/// do.
+mlir::LogicalResult asOperators(ComprehensionOp op, GraphBuilder &graph,
+                                llvm::SmallVectorImpl<mlir::Value> &results);
 
 mlir::AffineExpr operationsOfComprehension(ComprehensionOp op, ShapeContext &shapes);
 

@@ -131,7 +131,7 @@ struct Layer {
   int64_t gates = 1, hidden = 0;
   std::optional<double> clip;
   bool isLinearBeforeReset = false, isCoupled = false;
-  bool isInGroups = false;
+  Steps steps = Steps::Together;
   ArrayRef<LstmWeights>
       coded; // in place of the operands, of a direction each; the state is rounded
 };
@@ -257,12 +257,12 @@ LogicalResult fillBody(const GraphCode &code, Block *body, const Layer &layer,
   return success();
 }
 
-/// A loop over dimension 0 of `over` that carries the states and scans out rows of the type; null
-/// where its body can't be built.
-Operation *loopOver(const GraphCode &code, Value over, ArrayRef<Value> initial, Type rows,
-                    llvm::function_ref<LogicalResult(Block *)> fill) {
+/// A loop of so many iterations that carries the states and scans out rows of the type; null where
+/// its body can't be built.
+Operation *loopOf(const GraphCode &code, Value trips, ArrayRef<Value> initial, Type rows,
+                  llvm::function_ref<LogicalResult(Block *)> fill) {
   OperationState state(code.graph.location, LoopOp::getOperationName());
-  state.addOperands({code.sizeOf(over, 0), code.graph.none()});
+  state.addOperands({trips, code.graph.none()});
   state.addOperands(initial);
   state.addTypes(SmallVector<Type>(ValueRange(initial).getTypes()));
   state.addTypes(rows);
@@ -294,7 +294,7 @@ Operation *runSteps(const GraphCode &code, const Layer &layer, const Direction &
   GraphCode::Dims dims = code.dims(inputs);
   dims.back() = code.size(layer.hidden);
   Type rows = code.graph.shapes.tensorType(GraphCode::element(inputs), dims);
-  return loopOver(code, inputs, initial, rows, [&](Block *body) {
+  return loopOf(code, code.sizeOf(inputs, 0), initial, rows, [&](Block *body) {
     return fillBody(code, body, layer, direction, cell, inputs, lengths, first);
   });
 }
@@ -307,6 +307,17 @@ bool isLong(const GraphCode &code, Value x) {
   return !hasUnknownSizes(x.getType()) && !(steps && *steps <= 4 * kStepsTogether);
 }
 
+Value numberOf(const GraphCode &code, int64_t value) {
+  return code.graph.scalar(code.builder.getI64Type(), double(value));
+}
+
+/// The rows of x from `first` on that a group has; behind the last it reads that again.
+Value rowsOfGroup(const GraphCode &code, Value x, Value first) {
+  Value own = code.add(code.iota({code.size(kStepsTogether)}, 0), first);
+  Value last = code.sub(code.sizeOf(x, 0), numberOf(code, 1));
+  return code.op("graph.gather", {x, code.op("graph.min", {own, last})}, {code.integer("axis", 0)});
+}
+
 /// Steps that the last group lacks are steps beyond all lengths.
 std::optional<Outcome> runGroups(const GraphCode &code, const Layer &layer,
                                  const Direction &direction, Cell cell, Value x, Value lengths) {
@@ -316,15 +327,20 @@ std::optional<Outcome> runGroups(const GraphCode &code, const Layer &layer,
              groups = shapes.simplify((steps + (kStepsTogether - 1)).floorDiv(kStepsTogether)),
              room = shapes.simplify(groups * kStepsTogether);
   bool isFull = shapes.equal(room, steps);
-  if (!isFull) {
-    if (GraphCode::isAbsent(lengths))
-      lengths = code.sizeOf(x, 0);
+  if (!isFull && GraphCode::isAbsent(lengths))
+    lengths = code.sizeOf(x, 0);
+  bool isRead = layer.steps == Steps::ReadInGroups;
+  if (!isFull && !isRead) {
     GraphCode::Dims lacking = dims;
     lacking[0] = shapes.simplify(room - steps);
     x = code.concat({x, code.broadcast(code.scalar(x, 0), lacking)}, 0);
   }
-  x = code.reshape(x, {groups, code.size(kStepsTogether), dims[1], dims[2]});
-  if (!x)
+  if (!isRead)
+    x = code.reshape(x, {groups, code.size(kStepsTogether), dims[1], dims[2]});
+  Value trips = code.sizeOf(x, 0);
+  if (isRead)
+    trips = code.div(code.add(trips, kStepsTogether - 1), numberOf(code, kStepsTogether));
+  if (!x || !trips)
     return std::nullopt;
   dims.back() = code.size(layer.hidden);
   Type rows = shapes.tensorType(GraphCode::element(x),
@@ -334,9 +350,9 @@ std::optional<Outcome> runGroups(const GraphCode &code, const Layer &layer,
     code.builder.setInsertionPointToStart(body);
     Value group = body->getArgument(0);
     SmallVector<Value> state(body->getArguments().drop_front(2));
-    Value own = code.op("graph.gather", {x, group}, {code.integer("axis", 0)});
-    Value first =
-        code.mul(group, code.graph.scalar(code.builder.getI64Type(), double(kStepsTogether)));
+    Value first = code.mul(group, numberOf(code, kStepsTogether));
+    Value own = isRead ? rowsOfGroup(code, x, first)
+                       : code.op("graph.gather", {x, group}, {code.integer("axis", 0)});
     Operation *loop = runSteps(code, layer, direction, cell, projected(code, direction, own), state,
                                lengths, first);
     if (!loop)
@@ -346,7 +362,7 @@ std::optional<Outcome> runGroups(const GraphCode &code, const Layer &layer,
     code.builder.create<YieldOp>(code.graph.location, yielded);
     return success();
   };
-  Operation *loop = loopOver(code, x, direction.initial, rows, fill);
+  Operation *loop = loopOf(code, trips, direction.initial, rows, fill);
   if (!loop)
     return std::nullopt;
   Outcome outcome;
@@ -365,7 +381,7 @@ std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
     column = code.reshape(code.cast(lengths, code.builder.getI64Type()),
                           {code.dims(lengths)[0], code.size(1)});
   std::optional<Outcome> outcome;
-  if (layer.isInGroups && isLong(code, x)) {
+  if (layer.steps != Steps::Together && isLong(code, x)) {
     Value inOrder = direction.isBackward ? reversed(code, x, lengths) : x;
     outcome = inOrder ? runGroups(code, layer, direction, cell, inOrder, column) : std::nullopt;
   } else {
@@ -392,7 +408,7 @@ Value withinSequence(const GraphCode &code, Value lengths, Value x) {
     return lengths;
   AffineExpr steps = code.dims(x)[0];
   Value number = code.cast(lengths, code.builder.getI64Type());
-  Value beyond = code.add(code.sizeOf(x, 0), code.graph.scalar(code.builder.getI64Type(), 1));
+  Value beyond = code.add(code.sizeOf(x, 0), numberOf(code, 1));
   Value isNegative = code.op("graph.less", {number, code.scalar(number, 0)});
   Value known = code.op("graph.gather",
                         {code.iota({code.graph.shapes.simplify(steps + 1)}, 0),
@@ -514,27 +530,27 @@ LogicalResult decomposeLayer(GraphBuilder &graph, Op op, Layer layer, Cell cell,
 
 namespace {
 
-LogicalResult decomposeRnn(RnnOp op, bool isInGroups, GraphBuilder &graph,
+LogicalResult decomposeRnn(RnnOp op, Steps steps, GraphBuilder &graph,
                            SmallVectorImpl<Value> &results) {
   Layer layer;
-  layer.isInGroups = isInGroups;
+  layer.steps = steps;
   return decomposeLayer(graph, op, layer, rnnCell, {"tanh"}, {op.getInitialH()}, {}, results);
 }
 
-LogicalResult decomposeGru(GruOp op, bool isInGroups, GraphBuilder &graph,
+LogicalResult decomposeGru(GruOp op, Steps steps, GraphBuilder &graph,
                            SmallVectorImpl<Value> &results) {
   Layer layer;
-  layer.isInGroups = isInGroups;
+  layer.steps = steps;
   layer.gates = 3;
   layer.isLinearBeforeReset = op.getLinearBeforeReset();
   return decomposeLayer(graph, op, layer, gruCell, {"sigmoid", "tanh"}, {op.getInitialH()}, {},
                         results);
 }
 
-LogicalResult decomposeLstm(LstmOp op, ArrayRef<LstmWeights> weights, bool isInGroups,
+LogicalResult decomposeLstm(LstmOp op, ArrayRef<LstmWeights> weights, Steps steps,
                             GraphBuilder &graph, SmallVectorImpl<Value> &results) {
   Layer layer;
-  layer.isInGroups = isInGroups;
+  layer.steps = steps;
   layer.gates = 4;
   layer.isCoupled = op.getInputForget();
   layer.coded = weights;
@@ -545,31 +561,31 @@ LogicalResult decomposeLstm(LstmOp op, ArrayRef<LstmWeights> weights, bool isInG
 } // namespace
 
 LogicalResult RnnOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
-  return decomposeRnn(*this, false, graph, results);
+  return decomposeRnn(*this, Steps::Together, graph, results);
 }
 
 LogicalResult GruOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
-  return decomposeGru(*this, false, graph, results);
+  return decomposeGru(*this, Steps::Together, graph, results);
 }
 
 LogicalResult LstmOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
-  return decomposeLstm(*this, {}, false, graph, results);
+  return decomposeLstm(*this, {}, Steps::Together, graph, results);
 }
 
 LogicalResult decomposeCoded(LstmOp op, ArrayRef<LstmWeights> weights, GraphBuilder &graph,
                              SmallVectorImpl<Value> &results) {
-  return decomposeLstm(op, weights, false, graph, results);
+  return decomposeLstm(op, weights, Steps::Together, graph, results);
 }
 
 bool isRecurrentLayer(Operation *op) { return isa<RnnOp, GruOp, LstmOp>(op); }
 
-LogicalResult decomposeInGroups(Operation *op, GraphBuilder &graph,
+LogicalResult decomposeInGroups(Operation *op, Steps steps, GraphBuilder &graph,
                                 SmallVectorImpl<Value> &results) {
   if (auto rnn = dyn_cast<RnnOp>(op))
-    return decomposeRnn(rnn, true, graph, results);
+    return decomposeRnn(rnn, steps, graph, results);
   if (auto gru = dyn_cast<GruOp>(op))
-    return decomposeGru(gru, true, graph, results);
-  return decomposeLstm(cast<LstmOp>(op), {}, true, graph, results);
+    return decomposeGru(gru, steps, graph, results);
+  return decomposeLstm(cast<LstmOp>(op), {}, steps, graph, results);
 }
 
 } // namespace tensmith::graph

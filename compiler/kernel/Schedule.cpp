@@ -21,9 +21,9 @@ namespace tensmith::kernel {
 namespace {
 
 constexpr const Choice *kDecisions[] = {
-    &choice::library,       &choice::winogradOutputs, &choice::fourierTile,
-    &choice::strassenSteps, &choice::operandBits,     &choice::chain,
-    &choice::fused,         &choice::channelsLast,    &choice::productOrder};
+    &choice::library,      &choice::winogradOutputs, &choice::fourierTile, &choice::strassenSteps,
+    &choice::operandBits,  &choice::chain,           &choice::fused,       &choice::channelsLast,
+    &choice::productOrder, &choice::asOperators};
 
 /// Those of rewrites, then those of each template.
 llvm::SetVector<const Choice *> allChoices(const Machine &machine) {

@@ -38,6 +38,8 @@ inline constexpr Choice fourierTile{"fourier_tile", 0, 16384, 1, /*bounded=*/fal
 inline constexpr Choice strassenSteps{"strassen_steps", 0, 1, 1, /*bounded=*/false};
 /// Of the last product of a chain: 1 where all of them are multiplied in the best order.
 inline constexpr Choice productOrder{"product_order", 0, 1, 1, /*bounded=*/false};
+/// Of a comprehension's statement: 1 where operators that say the same compute it, 0 where a nest.
+inline constexpr Choice asOperators{"as_operators", 0, 1, 1, /*bounded=*/false};
 /// Of operands: 16 where floats are rounded, 8 where codes are multiplied, 32 where as they are.
 inline constexpr Choice operandBits{"operand_bits", 8, 32, 8, /*bounded=*/false};
 /// Of a convolution: how many that are right before it its kernel computes as well.

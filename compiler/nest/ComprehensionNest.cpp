@@ -5,7 +5,6 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/nest/ComprehensionValue.h"
 #include "reference/comprehension/Affine.h"
-#include "reference/comprehension/Schedules.h"
 
 #include <set>
 
@@ -411,36 +410,6 @@ Result<SizedNest> nestOf(graph::ComprehensionOp op, bool isWhole) {
   if (!view || (!isWhole && !view.single()))
     return unsupported("a comprehension of several statements is decomposed first");
   return Bridge(op, view, isWhole).run();
-}
-
-/// Where the op's function is defined; a place of no statement.
-static tensmith::Place definitionOf(const comprehension::Module &module, StringRef name) {
-  for (const comprehension::Definition &each : module.definitions)
-    if (name.empty() || each.name == name)
-      return each.place;
-  return {};
-}
-
-OwnSchedule scheduleOf(graph::ComprehensionOp op) {
-  if (!op.getText().contains("# schedule:"))
-    return {};
-  graph::ComprehensionView view = graph::viewOf(op);
-  if (!view)
-    return {};
-  std::vector<Message> messages;
-  std::vector<Comment> comments;
-  comprehension::Module module = comprehension::parse(op.getText().str(), messages, &comments);
-  tensmith::Place definition = definitionOf(module, op.getFunction());
-  OwnSchedule result;
-  for (const auto &each : comprehension::schedulesOf(module, comments, messages)) {
-    bool isOwn = each.isWhole ? !view.statement && each.isOf(definition)
-                              : view.single() && each.isOf(view.single()->place);
-    if (!isOwn)
-      continue;
-    result.isWhole = each.isWhole;
-    result.text += each.text + "\n";
-  }
-  return result;
 }
 
 } // namespace tensmith::nest

@@ -31,11 +31,4 @@ struct SizedNest {
 /// of all statements of a definition (`isWhole`), which have the names of their targets then.
 Result<SizedNest> nestOf(graph::ComprehensionOp op, bool isWhole = false);
 
-/// The schedule that the text gives the operator, a line of schedule text each. Empty: none.
-struct OwnSchedule {
-  std::string text;
-  bool isWhole = false; // of all statements of the definition, as one nest
-};
-OwnSchedule scheduleOf(graph::ComprehensionOp op);
-
 } // namespace tensmith::nest

@@ -71,7 +71,7 @@ bool accumulates(mlir::Operation *op) {
 
 bool isScheduled(mlir::Operation *op) {
   auto comprehension = dyn_cast<graph::ComprehensionOp>(op);
-  return comprehension && !scheduleOf(comprehension).text.empty();
+  return comprehension && !graph::scheduleOf(comprehension).text.empty();
 }
 
 bool isNest(mlir::Operation *op) { return accumulates(op) || isScheduled(op); }
@@ -271,7 +271,7 @@ Status applyText(Schedule &schedule, const std::string &text, const Machine &mac
 Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main,
                                    const Machine &machine, ArrayRef<SizedPoint> asked) {
   Point point = asked.empty() ? Point() : asked.back().point;
-  OwnSchedule own = scheduleOf(cast<graph::ComprehensionOp>(main));
+  graph::OwnSchedule own = graph::scheduleOf(cast<graph::ComprehensionOp>(main));
   // With a schedule that nothing would follow there is no kernel.
   auto refused = [&](const Status &status, StatusCode code) {
     return Status(own.text.empty() ? code : StatusCode::InvalidArgument, status.message());

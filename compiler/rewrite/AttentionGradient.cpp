@@ -11,7 +11,10 @@
 // have scores of their own, which their kernel doesn't store either
 // (targets/cpu/templates/AttentionRows.h).
 
+#include "compiler/rewrite/AttentionGradient.h"
+
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/CostModel.h"
 #include "compiler/kernel/RowShape.h"
@@ -32,6 +35,10 @@ constexpr size_t kMostOperators = 64;
 /// three products read one, and one is stored and, with the first, goes through the rows'
 /// operators.
 constexpr int64_t kSweepsInMemory = 12;
+/// Of scores whose number only a run tells: so much faster products in 16 bits are not given up for
+/// their memory. Pairs of bf16 are twice as fast as f32, tiles of a matrix unit eight times or
+/// more.
+constexpr double kMostRateOfOpen = 2;
 
 /// What is computed from the operators, in their block.
 llvm::SmallPtrSet<Operation *, 16> dependents(ArrayRef<Operation *> ops) {
@@ -68,21 +75,31 @@ public:
     return isOpen();
   }
 
-  /// By the bytes that memory is spared, and the product that is made again.
-  bool isWorth() const {
+  /// By the bytes that memory is spared, and the product that is made again; where the products
+  /// could be made so many times as fast, in 16 bits, by what that would spare, too.
+  bool isWorth(double rate = 1) const {
     constexpr int64_t kFloat = 4;
     graph::MatMulOp scores = scores_.product;
     int64_t depth = cast<RankedTensorType>(scores.getA().getType()).getShape().back();
     if (!type_.hasStaticShape() || ShapedType::isDynamic(depth))
-      return true;
+      return rate <= kMostRateOfOpen;
     // What is kept from the way there to the way back comes from memory: all else passes in
     // between.
     bool isNear = type_.getNumElements() * kFloat <= machine_.l2Bytes;
     using From = kernel::Traffic::From;
     kernel::Traffic sweeps{double(kSweepsInMemory * kFloat),
                            isNear ? From::SecondCache : From::Memory};
-    double again = double(depth) / kernel::multiplyAddsPerCycle(machine_);
-    return kernel::cyclesOf(sweeps, machine_) > again;
+    double product = double(depth) / kernel::multiplyAddsPerCycle(machine_);
+    double slower = double(products().size()) * product * (1 - 1 / rate);
+    return kernel::cyclesOf(sweeps, machine_) > product + slower;
+  }
+
+  /// Of the rows, there and back.
+  llvm::SetVector<Operation *> products() const {
+    llvm::SetVector<Operation *> all(made_);
+    all.insert(products_.begin(), products_.end());
+    all.insert(there_.begin(), there_.end());
+    return all;
   }
 
   void build(const Options &options) {
@@ -221,7 +238,8 @@ private:
   bool leaveWayThere() {
     products_.remove_if([&](Operation *product) {
       auto behind = dependents(product);
-      return llvm::any_of(made_, [&](Operation *made) { return behind.contains(made); });
+      bool isThere = llvm::any_of(made_, [&](Operation *made) { return behind.contains(made); });
+      return isThere && there_.insert(product);
     });
     return products_.size() > 1 && llvm::any_of(products_, [&](Operation *product) {
              bool turned = isTransposition(rowsOf(product).getDefiningOp());
@@ -307,13 +325,13 @@ private:
   RankedTensorType type_;
   llvm::SetVector<Operation *> inside_, made_;
   llvm::SetVector<Operation *> products_; // of the gradient's results
+  llvm::SetVector<Operation *> there_;    // of the result on the way there
 };
 
-} // namespace
-
-LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &options) {
+void visitGradients(func::FuncOp function, const Options &options,
+                    llvm::function_ref<void(Gradient &)> visit) {
   if (!options.fuse || !options.machine.templates->find(kernel::algorithm::attentionGradient))
-    return success();
+    return;
   SmallVector<graph::SoftmaxOp> softmaxes;
   function.walk([&](graph::SoftmaxOp softmax) {
     if (!softmax->getParentOfType<graph::KernelOp>())
@@ -321,9 +339,29 @@ LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &optio
   });
   for (graph::SoftmaxOp softmax : softmaxes)
     if (auto scores = kernel::scoresBehind(softmax))
-      if (Gradient gradient(std::move(*scores), options.machine);
-          gradient.match() && gradient.isWorth())
-        gradient.build(options);
+      if (Gradient gradient(std::move(*scores), options.machine); gradient.match())
+        visit(gradient);
+}
+
+} // namespace
+
+llvm::SetVector<Operation *> productsOfAttention(func::FuncOp function, const Options &options,
+                                                 double rate) {
+  llvm::SetVector<Operation *> products;
+  visitGradients(function, options, [&](Gradient &gradient) {
+    auto own = gradient.products();
+    auto isAsked = [](Operation *product) { return graph::askedCastRule(product).has_value(); };
+    if (gradient.isWorth(rate) && llvm::none_of(own, isAsked))
+      products.insert(own.begin(), own.end());
+  });
+  return products;
+}
+
+LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &options) {
+  visitGradients(function, options, [&](Gradient &gradient) {
+    if (gradient.isWorth())
+      gradient.build(options);
+  });
   return success();
 }
 

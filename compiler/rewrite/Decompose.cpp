@@ -5,7 +5,9 @@
 // reduce_sum, div
 // before: instance_norm(reshape(x))     after: reshape(group_norm(x)), and what that is made of
 // before: matmul(a, b), a of n or 1 matrices, b of n     after: matmul(broadcast(a), b)
+// before: comprehension C(i, j) +=! A(i, k) * B(k, j)    after: matmul(a, b)
 // before: add(a, b), a of n or 1 numbers, b of m or 1    after: add(broadcast(a), broadcast(b))
+#include "compiler/graph/Comprehension.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
@@ -137,6 +139,22 @@ LogicalResult broadcastOperands(Operation *op, graph::GraphBuilder &builder,
   return success();
 }
 
+/// A statement becomes operators that say the same, unless it has a schedule, or something is asked
+/// of its nest.
+LogicalResult sayByOperators(graph::ComprehensionOp op, graph::GraphBuilder &builder,
+                             const Options &options, SmallVectorImpl<Value> &results) {
+  if (!hasKnownSizes(op) || !graph::scheduleOf(op).text.empty())
+    return failure();
+  kernel::Point asked = options.asked(op), made;
+  bool isNest = asked[kernel::choice::asOperators].value_or(asked.empty()) == 0;
+  if (failed(graph::asOperators(op, builder, results)))
+    return failure();
+  options.offer(op, kernel::choice::asOperators, {0, 1});
+  made.set(kernel::choice::asOperators, !isNest);
+  options.made(op, made, 0);
+  return failure(isNest);
+}
+
 LogicalResult replacement(Operation *op, graph::GraphBuilder &builder, const Options &options,
                           SmallVectorImpl<Value> &results) {
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
@@ -148,6 +166,9 @@ LogicalResult replacement(Operation *op, graph::GraphBuilder &builder, const Opt
                : broadcastOperands(op, builder, results);
   if (auto norm = dyn_cast<graph::InstanceNormOp>(op))
     if (succeeded(groupChannels(norm, builder, results)))
+      return success();
+  if (auto comprehension = dyn_cast<graph::ComprehensionOp>(op))
+    if (succeeded(sayByOperators(comprehension, builder, options, results)))
       return success();
   auto whole = dyn_cast<graph::Decomposable>(op);
   if (!whole || kernel::templateBefore(op, options.machine))

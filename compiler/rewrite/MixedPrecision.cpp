@@ -14,12 +14,15 @@
 // - Never: other readers of such a value see it as it is.
 //
 // What is moved before it is multiplied is rounded first and moved in 16 bits.
+//
+// Attention's products of rows of scores stay f32 where its gradient is one kernel then, which has
+// no scores in memory: rounded scores are kept by all products. Unless a user asks for them.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/graph/States.h"
 #include "compiler/kernel/Contraction.h"
-#include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/AttentionGradient.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -74,13 +77,14 @@ SmallVector<unsigned> roundedOperands(Operation *op) {
 
 class MixedPrecision {
 public:
-  MixedPrecision(func::FuncOp function, Type low)
-      : block_(function.getBody().front()), low_(low), shapes_(function.getContext()) {}
+  MixedPrecision(func::FuncOp function, Type low, llvm::SetVector<Operation *> attention)
+      : block_(function.getBody().front()), low_(low), shapes_(function.getContext()),
+        attention_(std::move(attention)) {}
 
   void run() {
     SmallVector<std::pair<Operation *, SmallVector<unsigned>>> readers;
     for (Operation &op : block_)
-      if (auto operands = roundedOperands(&op); !operands.empty())
+      if (auto operands = roundedOperands(&op); !operands.empty() && !attention_.contains(&op))
         readers.emplace_back(&op, std::move(operands));
     findFactors(readers);
     for (auto &[op, operands] : readers)
@@ -161,6 +165,7 @@ private:
   Block &block_;
   Type low_;
   graph::ShapeContext shapes_;
+  llvm::SetVector<Operation *> attention_;
   OpBuilder builder_{low_.getContext()};
   llvm::SetVector<Operation *> factors_;
   llvm::SetVector<Value> origins_; // of which there is a rounded form
@@ -173,11 +178,18 @@ Type lowType(Precision precision, MLIRContext *context) {
   return precision == Precision::Half ? Type(Float16Type::get(context)) : Type();
 }
 
+/// How many times as fast products of rounded factors are: those of f16 are made in f32.
+double roundedRate(Type low, const kernel::Machine &machine) {
+  return low.isBF16() ? kernel::bfloatRate(machine) : 1;
+}
+
 } // namespace
 
 LogicalResult mixPrecision(func::FuncOp function, const Options &options) {
   if (Type low = lowType(options.precision, function.getContext()); low && isStep(function))
-    MixedPrecision(function, low).run();
+    MixedPrecision(function, low,
+                   productsOfAttention(function, options, roundedRate(low, options.machine)))
+        .run();
   return success();
 }
 

@@ -55,6 +55,13 @@ def test_rows_that_nobody_reads_are_not_kept(plan, tmp_path):
     assert "!graph.sequence<tensor<8x64xf32>>" in text and "!graph.sequence<tensor<?x" not in text
 
 
+# Breaks when a layer's input, whose derivative nobody asks for, is copied, as to fill up its last group of steps.
+def test_an_input_without_a_derivative_is_read_where_it_lies(tmp_path):
+    length = 8000
+    taken = BENCH["apart"](BENCH["peak"], "onnx lstm", "recursive", length, str(tmp_path))["mb"]
+    assert taken < length * 8 * 64 * 4 / 1e6 / 2  # half of what the input takes
+
+
 class Drawn:
     """A Loop with a body drawn at random: two states, weights and rows from outside, draws, what is stacked, a condition that may end it.
 

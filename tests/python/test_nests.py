@@ -309,8 +309,16 @@ def drawn_point(choices, random):
     return point
 
 
+def asked(folder, function, *entries):
+    """A file of choices by which the function stays a nest, though other operators say it."""
+    path = folder / "s.json"
+    path.write_text(json.dumps({"schedules": [{"nodes": [function], "as_operators": 0}, *entries]}))
+    return path
+
+
 def spaces_of(path, function):
-    done = subprocess.run([COMMAND, "inspect", path, "--function", function, "--spaces", "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run([COMMAND, "inspect", path, "--function", function, "--spaces", "--json", "--schedules", asked(path.parent, function)],
+                          capture_output=True, text=True, check=True)  # fmt: skip
     [space] = [space for space in json.loads(done.stdout) if space.get("template") == "nest"]
     return space
 
@@ -332,8 +340,7 @@ def test_random_points_of_a_nests_space(tmp_path, function, numbers):
     for _ in range(10):
         point = drawn_point(space["choices"], rng)
         seen.add(point["order"])
-        (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": space["key"], **point}]}))
-        ours = ts.comprehension(text, schedules=tmp_path / "s.json")[function]
+        ours = ts.comprehension(text, schedules=asked(tmp_path, function, {"key": space["key"], **point}))[function]
         assert np.allclose(ours(*inputs), plain, rtol=1e-5 if numbers == "float" else 0, atol=0), point
         [told] = [entry for entry in json.loads(ours.model.describe()["metadata"]["schedules"]) if entry["key"] == space["key"]]
         assert {name: told.get(name) for name in point} == point
@@ -348,16 +355,16 @@ def test_factors_of_another_length_are_refused(tmp_path, point, message):
     """Breaks if they are dropped: the kernel would be another one than was asked for."""
     text = POINTS.format("float").replace("24", "25")
     (tmp_path / "points.tc").write_text(text)
-    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": spaces_of(tmp_path / "points.tc", "product")["key"], **point}]}))
+    entry = {"key": spaces_of(tmp_path / "points.tc", "product")["key"], **point}
     with pytest.raises(ts.Error, match=message):
-        ts.comprehension(text, schedules=tmp_path / "s.json").product(np.ones((25, 10), np.float32), np.ones((10, 48), np.float32))
+        ts.comprehension(text, schedules=asked(tmp_path, "product", entry)).product(np.ones((25, 10), np.float32), np.ones((10, 48), np.float32))
 
 
 def test_factors_need_known_lengths(tmp_path):
     (tmp_path / "points.tc").write_text(PRODUCT)
-    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": spaces_of(tmp_path / "points.tc", "product")["key"], "order": 4}]}))
+    entry = {"key": spaces_of(tmp_path / "points.tc", "product")["key"], "order": 4}
     with pytest.raises(ts.Error, match="lengths of the kernel's loops aren't known"):
-        ts.comprehension(PRODUCT, schedules=tmp_path / "s.json").product(*operands())
+        ts.comprehension(PRODUCT, schedules=asked(tmp_path, "product", entry)).product(*operands())
 
 
 def test_what_an_order_has_no_use_for_is_said(tmp_path):
@@ -365,7 +372,6 @@ def test_what_an_order_has_no_use_for_is_said(tmp_path):
     text = POINTS.format("float")
     (tmp_path / "points.tc").write_text(text)
     key = spaces_of(tmp_path / "points.tc", "product")["key"]
-    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"key": key, "order": 2, "nest_rows": 3}]}))
     done = subprocess.run([COMMAND, "compile", tmp_path / "points.tc", "--function", "product", "-o", tmp_path / "m.so", "--schedules",
-                           tmp_path / "s.json"], capture_output=True, text=True, check=True)  # fmt: skip
-    assert 'entry 1: no kernel that it fits takes "nest_rows"' in done.stderr and 'takes "order"' not in done.stderr
+                           asked(tmp_path, "product", {"key": key, "order": 2, "nest_rows": 3})], capture_output=True, text=True, check=True)  # fmt: skip
+    assert 'entry 2: no kernel that it fits takes "nest_rows"' in done.stderr and 'takes "order"' not in done.stderr
