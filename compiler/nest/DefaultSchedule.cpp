@@ -182,7 +182,7 @@ std::vector<LayoutDimension> lanesLast(const Expression &load, size_t rank,
 class Estimate {
 public:
   Estimate(Schedule &schedule, int64_t lanes, int64_t registers, RegisterTile tile)
-      : schedule_(schedule), lanes_(lanes), tile_(tile.completed(registers)) {}
+      : schedule_(schedule), lanes_(lanes), tile_(tile.completed(schedule.nest(), registers)) {}
 
   void run() {
     std::vector<std::string> names;
@@ -348,10 +348,26 @@ private:
 
 } // namespace
 
-RegisterTile RegisterTile::completed(int64_t registers) const {
+namespace {
+
+/// Whether the statement reads elements whose places other elements tell.
+bool readsTables(const Statement &statement) {
+  bool reads = false;
+  forEachLoad(statement, [&](const Expression &load, size_t rank) {
+    for (size_t dim = 0; dim < rank; ++dim)
+      reads |= load.operands[dim]->operation != Operation::Index;
+  });
+  return reads;
+}
+
+} // namespace
+
+RegisterTile RegisterTile::completed(const Nest &nest, int64_t registers) const {
   bool isMany = registers >= 32;
+  // The rows of a tile read some operand together; of what is looked up each reads its own.
+  bool isSingle = llvm::any_of(nest.statements, readsTables);
   RegisterTile result = *this;
-  result.rows = rows ? rows : isMany ? 6 : 4;
+  result.rows = rows ? rows : isSingle ? 1 : isMany ? 6 : 4;
   result.vectors = vectors ? vectors : isMany ? 4 : 2;
   return result;
 }

@@ -185,7 +185,7 @@ Status takeFactors(RegisterTile &tile, const Point &point, const FactoredLoops &
   return {};
 }
 
-RegisterTile tileOf(const Point &point, const Machine &machine) {
+RegisterTile tileOf(const Nest &nest, const Point &point, const Machine &machine) {
   auto asked = [&](const kernel::Choice &choice) { return point[choice].value_or(0); };
   RegisterTile tile;
   tile.rows = asked(choice::rows);
@@ -197,7 +197,7 @@ RegisterTile tileOf(const Point &point, const Machine &machine) {
   tile.laneTiles = asked(choice::laneTiles);
   for (const kernel::Choice &each : choice::packing)
     tile.packing.push_back(RegisterTile::Packing(asked(each)));
-  return tile.completed(machine.vectorRegisters);
+  return tile.completed(nest, machine.vectorRegisters);
 }
 
 /// What the order has no use for is no part of what was chosen.
@@ -232,7 +232,7 @@ Result<std::string> applyOrder(Schedule &schedule, const Machine &machine, Point
     words = status.ok() ? std::string("affine ") + (isMaximal ? "maximal" : "minimal")
                         : words + ", since " + status.message();
   }
-  RegisterTile tile = tileOf(point, machine);
+  RegisterTile tile = tileOf(schedule.nest(), point, machine);
   if (order == choice::Factored) {
     const Statement *sum = sumOf(schedule.nest());
     Status status = takeFactors(tile, point, sum ? factoredLoops(*sum) : FactoredLoops());

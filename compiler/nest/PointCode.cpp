@@ -357,7 +357,9 @@ std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &
   const Tensor &tensor = *nest_.tensor(e.tensor);
   if (!lanes_ || rank == 0 || e.operands[rank - 1]->operation != Operation::Index)
     return std::nullopt;
+  // The row is one for all lanes: any will do to ask whether they go along it.
   Place last = placeOf(e.tensor, {e.operands[rank - 1]}, 1, point.statement, point.arguments);
+  last.indices.insert(last.indices.begin(), rank - 1, Affine(0));
   if (alongLanes(program_, tensor, last, *lanes_) != Along::Contiguous)
     return std::nullopt;
   SmallVector<Value> indices;
@@ -370,7 +372,7 @@ std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &
   for (Value &each : indices)
     each = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(), each);
   Inside inside = putInside(e, indices, counts);
-  indices.push_back(value(last.indices[0]));
+  indices.push_back(value(last.indices.back()));
   return readWhere(inside.required(), e.type, lanes() > 1 ? lanes() : 0, [&] {
     return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices),
                          lanes(), mask);

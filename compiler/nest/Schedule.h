@@ -78,7 +78,7 @@ struct RegisterTile {
   std::vector<int64_t> rowFactors = {}, laneFactors = {}, depthFactors = {};
 
   /// With rows and vectors chosen for so many vector registers.
-  RegisterTile completed(int64_t registers) const;
+  RegisterTile completed(const Nest &nest, int64_t registers) const;
 };
 
 /// Of a target: "l1", of so many bytes.
