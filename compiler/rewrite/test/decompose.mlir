@@ -77,3 +77,35 @@ func.func @no_groups_of_channels(%x: tensor<2x12x4x7xf32>, %s: tensor<8xf32>, %b
   %1 = graph.instance_norm %0, %s, %b : (tensor<2x8x42xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x8x42xf32>
   return %1 : tensor<2x8x42xf32>
 }
+
+// -----
+
+// Indices in any order are the product's own; the first operand's rows are turned for it.
+// CHECK-LABEL: func @statement_of_a_product
+// CHECK-NOT: graph.comprehension
+// CHECK: %[[T:.*]] = graph.transpose %arg0 {permutation = array<i64: 1, 0>} : (tensor<5x3xf32>) -> tensor<3x5xf32>
+// CHECK: graph.matmul %[[T]], %arg1 : (tensor<3x5xf32>, tensor<5x4xf32>) -> tensor<3x4xf32>
+func.func @statement_of_a_product(%a: tensor<5x3xf32>, %b: tensor<5x4xf32>) -> tensor<3x4xf32> {
+  %0 = graph.comprehension %a, %b {text = "def f(float(K, M) A, float(K, N) B) -> (C) { C(m, n) +=! A(k, m) * B(k, n) }"} : (tensor<5x3xf32>, tensor<5x4xf32>) -> tensor<3x4xf32>
+  return %0 : tensor<3x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @statement_of_a_convolution
+// CHECK-NOT: graph.comprehension
+// CHECK: graph.conv {{.*}}group = 2 : i64{{.*}}strides = array<i64: 2>
+func.func @statement_of_a_convolution(%a: tensor<2x3x9xf32>, %b: tensor<2x5x3x3xf32>) -> tensor<2x5x4xf32> {
+  %0 = graph.comprehension %a, %b {text = "def f(float(G, C, H) I, float(G, F, C, K) W) -> (O) { O(g, o, h) +=! I(g, c, 2 * h + k) * W(g, o, c, k) }"} : (tensor<2x3x9xf32>, tensor<2x5x3x3xf32>) -> tensor<2x5x4xf32>
+  return %0 : tensor<2x5x4xf32>
+}
+
+// -----
+
+// A triangle is no product of matrices.
+// CHECK-LABEL: func @statement_of_a_triangle
+// CHECK: graph.comprehension
+func.func @statement_of_a_triangle(%a: tensor<3x3xf32>) -> tensor<3xf32> {
+  %0 = graph.comprehension %a {text = "def f(float(N, N) A) -> (S) { S(i) +=! A(i, j) where j in 0:i + 1 }"} : (tensor<3x3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}

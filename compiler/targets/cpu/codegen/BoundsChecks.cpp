@@ -86,8 +86,8 @@ private:
   }
 
   /// Where the pointer comes from: an argument, what a call gave, a variable. A template hides
-  /// pointers from the optimiser in assembly without instructions, which gives them back as its
-  /// first result.
+  /// pointers from the optimiser in assembly without instructions, which gives back what it takes,
+  /// in that order.
   static void collectBases(Value *pointer, SmallSetVector<Value *, 4> &seen,
                            SmallSetVector<Value *, 4> &bases) {
     if (!seen.insert(pointer))
@@ -104,9 +104,9 @@ private:
       return;
     }
     auto *part = dyn_cast<ExtractValueInst>(pointer);
-    auto *call = part ? dyn_cast<CallInst>(part->getAggregateOperand()) : nullptr;
-    if (call && call->isInlineAsm() && part->getIndices() == ArrayRef<unsigned>(0))
-      return follow(call->getArgOperand(0));
+    auto *call = dyn_cast<CallInst>(part ? part->getAggregateOperand() : pointer);
+    if (call && call->isInlineAsm() && (!part || part->getNumIndices() == 1))
+      return follow(call->getArgOperand(part ? part->getIndices()[0] : 0));
     bases.insert(pointer);
   }
 
