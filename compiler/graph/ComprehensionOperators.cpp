@@ -204,8 +204,11 @@ private:
     return window;
   }
 
-  bool isKnown(ArrayRef<size_t> indices) const {
-    return llvm::all_of(indices, [&](size_t index) { return constantOf(sizeOf_[index]); });
+  bool isSome(ArrayRef<size_t> indices) const {
+    return llvm::all_of(indices, [&](size_t index) {
+      auto size = constantOf(sizeOf_[index]);
+      return size && *size > 0;
+    });
   }
 
   Value asConvolution() {
@@ -263,10 +266,11 @@ private:
     }
     Indices all(plain);
     append(all, positions);
-    // Of no position there is no convolution, but an empty result.
+    append(all, taps); // a tap in two windows is a diagonal
+    // Of no position, tap or channel there is no convolution, but an empty result or zeros.
     if (llvm::DenseSet<size_t>(all.begin(), all.end()).size() != all.size() ||
         !llvm::all_of(ArrayRef<ArrayRef<size_t>>{groups, outs, channels, taps, positions},
-                      [&](ArrayRef<size_t> indices) { return isKnown(indices); }))
+                      [&](ArrayRef<size_t> indices) { return isSome(indices); }))
       return {};
     return convolved({image, weights, ofImage, ofWeights, windows, images, groups, outs, channels,
                       positions, taps});
@@ -405,9 +409,51 @@ private:
   Value cast(const Expr &expr, Type to) {
     if (isReal(expr.type))
       return code_.cast(elements(expr), to);
-    AffineExpr size = sizes_.of(expr);
-    auto known = size ? constantOf(code_.graph.shapes.simplify(size)) : std::nullopt;
+    std::optional<int64_t> known = wholeOf(expr);
     return known ? code_.graph.scalar(to, double(*known)) : Value();
+  }
+
+  /// A whole number that is known, which wraps at each step at the width of its type.
+  std::optional<int64_t> wholeOf(const Expr &expr) {
+    if (!isInteger(expr.type))
+      return std::nullopt;
+    auto part = [&](size_t number) { return wholeOf(*expr.parts[number]); };
+    std::optional<int64_t> value, other;
+    switch (expr.kind) {
+    case Expr::Kind::Integer:
+      value = expr.integer;
+      break;
+    case Expr::Kind::Size:
+      if (AffineExpr size = sizes_.of(expr))
+        value = constantOf(code_.graph.shapes.simplify(size));
+      break;
+    case Expr::Kind::Cast:
+      value = part(0);
+      break;
+    case Expr::Kind::Binary:
+      value = part(0);
+      other = part(1);
+      if (!value || !other)
+        return std::nullopt;
+      if (expr.text == "+")
+        value = int64_t(uint64_t(*value) + uint64_t(*other));
+      else if (expr.text == "-")
+        value = int64_t(uint64_t(*value) - uint64_t(*other));
+      else if (expr.text == "*")
+        value = int64_t(uint64_t(*value) * uint64_t(*other));
+      else
+        return std::nullopt;
+      break;
+    default:
+      break;
+    }
+    if (!value)
+      return std::nullopt;
+    llvm::APInt bits(64, uint64_t(*value));
+    unsigned width = unsigned(8 * byteSize(expr.type));
+    bits = bits.trunc(width);
+    return info(expr.type).kind == TypeClass::Signed ? bits.getSExtValue()
+                                                     : int64_t(bits.getZExtValue());
   }
 
   Value read(const Expr &expr) {

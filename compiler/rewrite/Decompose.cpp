@@ -140,7 +140,8 @@ LogicalResult broadcastOperands(Operation *op, graph::GraphBuilder &builder,
 }
 
 /// A statement becomes operators that say the same, unless it has a schedule, or something is asked
-/// of its nest.
+/// of its nest. Where a nest is asked for the operators are built, too: they tell that there is a
+/// choice.
 LogicalResult sayByOperators(graph::ComprehensionOp op, graph::GraphBuilder &builder,
                              const Options &options, SmallVectorImpl<Value> &results) {
   if (!hasKnownSizes(op) || !graph::scheduleOf(op).text.empty())

@@ -101,6 +101,8 @@ def test_convolutions(seed, as_nest):
         ("S +=! A(i, j, k) - B(k, j)", lambda a, b: (a - b.T).sum(), "reduce_sum"),
         ("S(j) max=! A(i, j, k) + B(k, j)", lambda a, b: (a + b.T).max((0, 2)), "reduce_max"),
         ("S(k) min=! sqrt(A(i, j, k) * A(i, j, k))", lambda a, b: np.abs(a).min((0, 1)), "reduce_min"),
+        ("S(i) +=! A(i, j, k) * float(uint8(J * 100)) / float(K - J)", lambda a, b: (a * (1700 % 256) / -12).sum((1, 2)), "reduce_sum"),
+        ("S(i) +=! A(i, j, k) + float(J * 65536 * 65536)", lambda a, b: a.sum((1, 2)), "reduce_sum"),
     ],
 )
 def test_sums(text, wanted, says, as_nest):
@@ -118,6 +120,7 @@ def test_sums(text, wanted, says, as_nest):
         "C(i, j) +=! A(i, k) * B(k, j) where k in 1:3",
         "C(i, j) +=! A(i, k) * B(k + 1, j)",
         "C(i) +=! A(i, i) * B(k, i)",
+        "C(i, j) +=! A(i + k, j + k) * B(0, k) where k in 0:2",
         "C(i, j) +=! A(i, k) * B(k, j)\n  # schedule: parallel i\n",
     ],
 )
