@@ -8,7 +8,7 @@ import warnings
 
 import numpy
 
-from .data import Matrix, rows_of
+from .data import Matrix, check_names, names_of, rows_of
 from .learning import train
 from .losses import is_loss
 
@@ -157,6 +157,7 @@ class _Trees(BaseEstimator):
         evals = []
         for i, (part, target, *rest) in enumerate(eval_set or ()):
             part = self._data(part)
+            check_names(names_of(rows), part)
             part.names, part.categories = rows.names, rows.categories
             target = encode(target) if encode else target
             evals.append((Matrix(part, target, **({"groups": rest[0]} if rest else {})), f"validation_{i}"))
