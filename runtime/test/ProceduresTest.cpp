@@ -122,6 +122,17 @@ TEST(Procedures, TailCallsTakeNoDepthAndEndlessOnesEndAtTheLimit) {
   EXPECT_NE(status.message().find("limit of 10"), std::string::npos) << status.message();
 }
 
+// Breaks if the machine keeps a reference to what a run has returned: each run's results would stay.
+TEST(Procedures, WhatIsReturnedIsTheCallersAlone) {
+  Builder builder(false, false);
+  builder.procedure(1, 1, {op(Code::Return), last(0)});
+  TensorRef value = Tensor::data(0, {floats({1}, {3})}), returned;
+  Status status = runWith(builder.module.finish(), {}, {value}, &returned);
+  ASSERT_TRUE(status.ok()) << status.message();
+  returned = {};
+  EXPECT_TRUE(value->isAlone());
+}
+
 TEST(Procedures, FunctionsKeepWhatTheyCapture) {
   // f = add(x, _); f(f(field 0 of v))
   Builder builder(true, true);
