@@ -107,8 +107,7 @@ Status HistogramFinder::sumTogether(std::span<const int32_t> nodes) {
   return exchange_->sumParts(sums);
 }
 
-Status HistogramFinder::evaluate(std::span<const int32_t> built,
-                                 std::span<const int32_t> derived) {
+Status HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const int32_t> derived) {
   std::vector<GrowingNode> &nodes = *tree_.nodes;
   std::vector<int32_t> parents(built.size(), -1);
   for (size_t pair = 0; pair < built.size(); ++pair)

@@ -4,8 +4,8 @@
 // rows that they are made of. So a thread takes one feature at a time: it adds up that feature's
 // entries for all nodes of the level, in memory that stays in its cache, and finds its best splits
 // at once. The time is linear in the entries present; missing values are what is left of a node.
-// Deep nodes have entries in few of a feature's bins: bytes beside the sums mark those, and the scan
-// looks at no others.
+// Deep nodes have entries in few of a feature's bins: bytes beside the sums mark those, and the
+// scan looks at no others.
 #pragma once
 
 #include "trees/Bins.h"

@@ -359,8 +359,8 @@ private:
     return std::nullopt;
   }
   bool isFeature(const std::string &name) const {
-    return options_.like && std::ranges::any_of(
-                                *options_.like, [&](const Feature &f) { return f.name == name; });
+    return options_.like &&
+           std::ranges::any_of(*options_.like, [&](const Feature &f) { return f.name == name; });
   }
 
   void takeTarget(Table &result) {

@@ -100,6 +100,12 @@ def _joined(columns, names, missing):
     return Rows(dense, None, len(columns), [str(name) for name in names], counts, levels)
 
 
+def _refuse_twice(names):
+    twice = next((name for name, times in collections.Counter(filter(None, names)).items() if times > 1), None)
+    if twice is not None:
+        raise ValueError(f"two features are called '{twice}'; give each a name of its own")
+
+
 def _refuse_times(type_):
     """Dates and durations are counts of nanoseconds or days, of which f32 keeps seven digits."""
     if getattr(type_, "kind", None) in ("m", "M"):
@@ -108,8 +114,9 @@ def _refuse_times(type_):
 
 def _of_frame(frame, missing):
     columns = []
-    for number, (name, type_) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        column = frame.iloc[:, number]  # two columns may have one name
+    _refuse_twice([str(name) for name in frame.columns])
+    for name, type_ in zip(frame.columns, frame.dtypes, strict=True):
+        column = frame[name]
         if hasattr(column, "to_numpy") and hasattr(column, "cat") and str(type_) == "category":
             codes = column.cat.codes.to_numpy()
             columns.append((numpy.where(codes < 0, numpy.nan, codes), list(column.cat.categories)))
@@ -220,9 +227,7 @@ class Matrix:
             if len(names) != rows.columns:
                 raise ValueError(f"{len(names)} names are given for {rows.columns} features")
             rows.names = [str(name) for name in names]
-        twice = next((name for name, times in collections.Counter(filter(None, rows.names or [])).items() if times > 1), None)
-        if twice is not None:
-            raise ValueError(f"two features are called '{twice}'; give each a name of its own")
+        _refuse_twice(rows.names or [])
         if categorical is not None:
             rows.categories = _categories(rows, categorical)
         features = []

@@ -279,7 +279,7 @@ class TreesRanker(_Trees):
             raise ValueError("a ranker needs to know which rows belong together: give either group or qid")
         if qid is not None:
             qid = numpy.asarray(qid)
-            if len(qid) != len(rows) or (numpy.diff(qid) < 0).any():
+            if qid.dtype.kind not in "iuf" or len(qid) != len(rows) or (numpy.diff(qid) < 0).any():
                 raise ValueError("qid is not one ascending number for each row; sort the rows by query")
             group = numpy.unique(qid, return_counts=True)[1]
         return self._fit(X, y, sample_weight, "lambdamart", rows, eval_set, groups=group)

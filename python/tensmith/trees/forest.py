@@ -37,8 +37,9 @@ class Forest:
     Data is what `Matrix` takes. `rounds` limits predictions to the first so many rounds; None is all, or those up to the best
     one where training stopped early. `threads` 0: as many as there are CPUs.
 
-    Columns of tables must have the names that the training data's had, in their order; arrays go by places. Columns of categories must list the categories that the training data's did. Files hold lists of texts and of numbers; of others, such
-    as dates, only training and pickles know.
+    Columns of tables must have the names that the training data's had, in their order; arrays go by places. Columns of categories must list
+    the categories that the training data's did. Files hold lists of texts and of numbers; of others, such as dates, only training and pickles
+    know.
     """
 
     def __init__(self, handle, levels=None):

@@ -1,6 +1,7 @@
 """Training by a dictionary of parameters."""
 
 import json
+import math
 
 from .. import _trees
 from .data import Matrix, check_levels, check_names, names_of
@@ -67,6 +68,9 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
             channels = int(params.get("classes", params.get("num_class", 0)) or 1)
             module = compile_loss(params.pop(name), channels)
     given = {name: _plain(value) for name, value in params.items() if value is not None}
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}; a finite number is expected")
     if rounds is not None:
         given["rounds"] = int(rounds)
     if early_stopping_rounds is not None:
