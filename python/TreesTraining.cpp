@@ -20,6 +20,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <map>
 
 namespace nb = nanobind;
 namespace trees = tensmith::trees;
@@ -101,8 +102,14 @@ trees::Parameters parametersOf(const std::string &text) {
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_object())
     raise(tensmith::invalidArgument("parameters are an object of JSON"));
-  for (const auto &[name, value] : json.items())
+  std::map<const trees::Parameter *, std::string> given;
+  for (const auto &[name, value] : json.items()) {
     orRaise(trees::assign(parameters, name, value));
+    auto [place, isFirst] = given.emplace(trees::findParameter(name), name);
+    if (!isFirst)
+      raise(tensmith::invalidArgument("'" + place->second + "' and '" + name +
+                                      "' are one parameter; give one of them"));
+  }
   return parameters;
 }
 
@@ -134,7 +141,11 @@ public:
                           std::span<float> second) {
     nb::gil_scoped_acquire lock;
     try {
-      nb::tuple answer = nb::cast<nb::tuple>(loss_(view(outputs), view(labels), view(weights)));
+      nb::object answer = loss_(view(outputs), view(labels), view(weights));
+      if (!nb::isinstance<nb::tuple>(answer) || nb::len(answer) != 2)
+        raise(tensmith::invalidArgument(
+            "a loss of outputs, labels and weights must return a tuple of two arrays, gradients "
+            "and Hessians; one that gives losses is the parameter objective or loss"));
       take(nb::cast<Array<float, 1>>(answer[0]), first, "gradients");
       take(nb::cast<Array<float, 1>>(answer[1]), second, "Hessians");
       return {};

@@ -37,7 +37,7 @@ Result<TensorRef> Machine::call(uint32_t procedure, std::span<const TensorRef> a
   bool done = enter(procedure, arguments, nullptr, 0, 0) && loop();
   TensorRef value;
   base_ = &returned_;
-  if (done && readTensor(0, value))
+  if (done && readTensor(kTake, value)) // of register 0, which is empty then
     return value;
   return failure_.within(place());
 }

@@ -2,6 +2,7 @@
 #include "runtime/Threads.h"
 
 #include "base/Cpus.h"
+#include "base/Pause.h"
 #include "runtime/Workers.h"
 
 #include <algorithm>
@@ -10,10 +11,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace tensmith::runtime {
 namespace {
@@ -48,19 +45,6 @@ void runChunks(Loop &loop, int lane) {
     for (int64_t chunk; (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;)
       loop.body(loop.closure, loop.begin(chunk), loop.begin(chunk + 1));
   }
-}
-
-/// Tells the core that this is a wait; yields now and then to whoever has no core.
-void pause(unsigned turn) {
-  if (turn % 1024 == 1023)
-    return std::this_thread::yield();
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__) || defined(__arm__)
-  asm volatile("yield");
-#elif defined(__riscv)
-  asm volatile(".4byte 0x0100000f"); // pause, which is a fence of nothing where it is not known
-#endif
 }
 
 /// The stack of the body that this thread runs, and for which pool.
@@ -130,7 +114,7 @@ struct ThreadPool::Crew {
   void withdraw() {
     posted.store(nullptr);
     for (unsigned turn = 0; inside.load() > 0; ++turn)
-      pause(turn);
+      pauseBetweenLooks(turn);
     taken.store(false, std::memory_order_release);
   }
 
@@ -151,7 +135,7 @@ struct ThreadPool::Crew {
                                      Clock::now() - idleSince > kPatience)) {
         break;
       }
-      pause(turn);
+      pauseBetweenLooks(turn);
     }
     idle.fetch_sub(1, std::memory_order_relaxed);
     posts[worker].taken.store(false, std::memory_order_release);
@@ -262,7 +246,7 @@ void ThreadPool::Waiting::pass(const void *owner, bool mayWork) {
     seen_ = now;
     return crew.takePart(&pool_, 1, scratch_);
   }
-  pause(turn_++);
+  pauseBetweenLooks(turn_++);
 }
 
 ScratchStack &ThreadPool::scratch(ScratchStack &own) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 namespace tensmith::trees {
 
@@ -115,8 +116,14 @@ Result<std::vector<double>> baseScores(const Objective &objective, const Paramet
   using Base = Objective::Base;
   std::vector<double> scores(rows.channels, 0);
   if (parameters.baseScore) {
-    std::fill(scores.begin(), scores.end(),
-              double(float(objective.inverse(*parameters.baseScore))));
+    double wanted = *parameters.baseScore;
+    auto output = float(objective.inverse(wanted)), prediction = output;
+    objective.transform(&prediction, 1);
+    bool isPossible = std::fabs(prediction - wanted) <= 1e-3 * (1 + std::fabs(wanted));
+    if (!isPossible && objective.task != Objective::Task::Classes) // whose base is an output
+      return invalidArgument(fmt::format("base_score is {}, which objective {} never predicts",
+                                         wanted, objective.name));
+    std::fill(scores.begin(), scores.end(), double(output));
     return scores;
   }
   if (objective.base == Base::Classes)

@@ -86,6 +86,12 @@ Status Booster::prepare() {
     return invalidArgument("training data: there are no rows");
   if (Status status = check(parameters_, matrix_.columns); !status.ok())
     return status;
+  for (size_t feature = 0; feature < parameters_.monotone.size(); ++feature)
+    if (parameters_.monotone[feature] != 0 && matrix_.categoriesOf(int64_t(feature)) > 0)
+      return invalidArgument(
+          fmt::format("monotone asks for an order of feature {}, whose categories have none; give "
+                      "it 0, or make it a number",
+                      feature));
   bool isOwn = hasOwnLoss();
   if (Status status = checkLabels(*objective_, matrix_, "training data", isOwn); !status.ok())
     return status;
@@ -302,7 +308,18 @@ Result<Forest> Booster::train() {
     return status;
   if (parameters_.earlyStoppingRounds > 0 && !validation_.empty())
     forest_.bestRound = bestRound_;
+  if (dropping_.isOn() && forest_.bestRound >= 0)
+    goBackToBest();
   return std::move(forest_);
+}
+
+/// Rounds behind the best one have scaled its trees: the forest becomes the one that was best.
+void Booster::goBackToBest() {
+  std::vector<float> scales = input_.continued ? input_.continued->scale : std::vector<float>();
+  forest_.scale =
+      dropping_.scalesBefore(forest_.bestRound + 1, std::move(scales), firstRound_, channels_);
+  forest_.trees.resize(forest_.scale.size());
+  forest_.channel.resize(forest_.scale.size());
 }
 
 /// Where the Hessian of no row is positive, as that of a loss made of straight pieces, it is taken
@@ -367,7 +384,7 @@ Status Booster::derive() {
 }
 
 Status Booster::round(int64_t number) {
-  dropping_.draw(forest_, number);
+  dropping_.draw(forest_.trees.size(), number);
   for (int64_t tree : dropping_.dropped())
     addTree(forest_.trees[tree], -forest_.scale[tree], forest_.features, matrix_, outputs_,
             channels_, forest_.channel[tree], threads_);

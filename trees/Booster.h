@@ -47,6 +47,7 @@ private:
   Status saveState() const;
   void takeRound(const Round &round);
   bool isStoppedEarly() const;
+  void goBackToBest();
   Rows rowsOf(const Matrix &matrix, const std::vector<float> &weights,
               const std::vector<float> &outputs) const;
   Status startOutputs(const Matrix &matrix, std::vector<float> &outputs);

@@ -15,7 +15,7 @@ namespace {
 constexpr char kFile[] = ".tsm", kFunction[] = "loss";
 /// Numbers of a block: what the module reads and writes of it, seven arrays of f32, fits a core's
 /// second-level cache, and a call's microsecond is little beside it.
-constexpr int64_t kNumbers = 1 << 13;
+constexpr int64_t kNumbers = 1 << 12;
 
 bool isText(const std::string &word) { return word.find("fn ") != std::string::npos; }
 

@@ -18,8 +18,12 @@ public:
   explicit Dropping(const Parameters &parameters) : parameters_(parameters) {}
 
   bool isOn() const { return parameters_.booster == "dart"; }
-  /// Draws the trees of the round that are left out.
-  void draw(const Forest &forest, int64_t round);
+  /// Draws which of so many trees are left out in the round.
+  void draw(size_t trees, int64_t round);
+  /// The trees' scales as they were before that round, of a training that began with those given
+  /// and with round `first`. Later rounds scale trees again.
+  std::vector<float> scalesBefore(int64_t round, std::vector<float> scales, int64_t first,
+                                  int64_t channels);
   const std::vector<int64_t> &dropped() const { return dropped_; }
   float scaleOfNew() const;
   float factorOfDropped() const;

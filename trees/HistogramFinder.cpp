@@ -1,6 +1,8 @@
 // Which histograms of a level are made, which are differences, and the scans of both.
 #include "trees/HistogramFinder.h"
 
+#include "trees/SharedCandidates.h"
+
 #include <algorithm>
 
 namespace tensmith::trees {
@@ -14,11 +16,32 @@ constexpr int64_t kFeatureGrain = 8;
 HistogramFinder::HistogramFinder(const Cuts &cuts, const Parameters &parameters, Threads &threads,
                                  Exchange *exchange)
     : cuts_(cuts), threads_(threads), exchange_(exchange), subtracts_(parameters.subtraction),
-      prefetches_(parameters.prefetch), buildsByHessians_(exchange != nullptr), offsets_{0},
-      limits_{parameters.oneHotCategories, parameters.splitCategories} {
-  for (int64_t feature = 0; feature < cuts.features(); ++feature)
-    offsets_.push_back(offsets_.back() + uint32_t(cuts.bins(feature)) + 1);
-  size_ = offsets_.back();
+      prefetches_(parameters.prefetch), buildsByHessians_(exchange != nullptr),
+      limits_{parameters.oneHotCategories, parameters.splitCategories},
+      endFeature_(cuts.features()) {
+  layOut();
+}
+
+/// Features one after the other; of several processes in as many parts of equal size, one for each.
+void HistogramFinder::layOut() {
+  int64_t features = cuts_.features(), parts = exchange_ ? exchange_->size() : 1;
+  std::vector<int64_t> before{0}; // elements of features
+  for (int64_t feature = 0; feature < features; ++feature)
+    before.push_back(before.back() + cuts_.bins(feature) + 1);
+  std::vector<int64_t> first; // by part
+  for (int64_t part = 0; part <= parts; ++part)
+    first.push_back(std::ranges::lower_bound(before, before.back() * part / parts) -
+                    before.begin());
+  int64_t longest = 0;
+  for (int64_t part = 0; part < parts; ++part)
+    longest = std::max(longest, before[first[part + 1]] - before[first[part]]);
+  for (int64_t part = 0; part < parts; ++part)
+    for (int64_t feature = first[part]; feature < first[part + 1]; ++feature)
+      offsets_.push_back(uint32_t(part * longest + before[feature] - before[first[part]]));
+  size_ = parts * longest;
+  offsets_.push_back(uint32_t(size_));
+  if (exchange_)
+    firstFeature_ = first[exchange_->rank()], endFeature_ = first[exchange_->rank() + 1];
 }
 
 GradientSum *HistogramFinder::allot(int32_t node) {
@@ -72,8 +95,7 @@ Status HistogramFinder::find(std::span<const int32_t> nodes) {
     allot(node);
   if (Status status = build(built); !status.ok())
     return status;
-  evaluate(built, derived);
-  return {};
+  return evaluate(built, derived);
 }
 
 Status HistogramFinder::sumTogether(std::span<const int32_t> nodes) {
@@ -82,10 +104,10 @@ Status HistogramFinder::sumTogether(std::span<const int32_t> nodes) {
   std::vector<std::span<double>> sums;
   for (int32_t node : nodes)
     sums.emplace_back(reinterpret_cast<double *>(histograms_[node]->data()), size_t(2 * size_));
-  return exchange_->sumAll(sums);
+  return exchange_->sumParts(sums);
 }
 
-void HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const int32_t> derived) {
+Status HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const int32_t> derived) {
   std::vector<GrowingNode> &nodes = *tree_.nodes;
   std::vector<int32_t> parents(built.size(), -1);
   for (size_t pair = 0; pair < built.size(); ++pair)
@@ -96,11 +118,11 @@ void HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const i
       histograms_[derived[pair]] = histograms_[parents[pair]];
       histograms_[parents[pair]] = nullptr;
     }
-  int64_t features = cuts_.features(), chunks = (features + kFeatureGrain - 1) / kFeatureGrain;
+  int64_t chunks = (endFeature_ - firstFeature_ + kFeatureGrain - 1) / kFeatureGrain;
   std::vector<Candidate> found(2 * built.size() * chunks);
   threads_.parts(int64_t(built.size()) * chunks, [&](int64_t part, int) {
-    int64_t pair = part / chunks, begin = part % chunks * kFeatureGrain;
-    int64_t end = std::min(begin + kFeatureGrain, features);
+    int64_t pair = part / chunks, begin = firstFeature_ + part % chunks * kFeatureGrain;
+    int64_t end = std::min(begin + kFeatureGrain, endFeature_);
     if (derived[pair] >= 0) {
       GradientSum *other = histograms_[derived[pair]]->data();
       const GradientSum *own = histograms_[built[pair]]->data();
@@ -115,10 +137,15 @@ void HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const i
     if (derived[part / chunks] >= 0)
       nodes[derived[part / chunks]].best.take(std::move(found[2 * part + 1]));
   }
+  std::vector<GrowingNode *> evaluated;
   for (size_t pair = 0; pair < built.size(); ++pair)
     for (int32_t node : {built[pair], derived[pair]})
-      if (node >= 0 && !subtracts_)
-        release(node);
+      if (node >= 0) {
+        evaluated.push_back(&nodes[node]);
+        if (!subtracts_)
+          release(node);
+      }
+  return exchange_ ? shareBest(evaluated, cuts_, *exchange_) : Status();
 }
 
 void HistogramFinder::scanFeatures(int32_t number, int64_t begin, int64_t end,

@@ -4,6 +4,9 @@
 // less that. The rows of a level are cut into as many equal parts as there are threads; a node that
 // lies in several parts has a histogram in each, which are added up. The memory of a level stays
 // until the next one is made.
+//
+// Of several processes each adds up and scans the histograms of its own share of the features, and
+// all take the best split of any (SharedCandidates.h): half as much is sent as if all had all sums.
 #pragma once
 
 #include "trees/Bins.h"
@@ -27,6 +30,7 @@ protected:
   /// Memory for a node's histogram, its own if it has some.
   GradientSum *allot(int32_t node);
   void release(int32_t node);
+  /// Over the processes, of the features that are this one's to scan.
   Status sumTogether(std::span<const int32_t> nodes);
 
   const Cuts &cuts_;
@@ -40,10 +44,12 @@ protected:
   int64_t size_ = 0; // of a histogram
 
 private:
-  void evaluate(std::span<const int32_t> built, std::span<const int32_t> derived);
+  void layOut();
+  Status evaluate(std::span<const int32_t> built, std::span<const int32_t> derived);
   void scanFeatures(int32_t node, int64_t begin, int64_t end, Candidate &best) const;
 
   CategoryLimits limits_;
+  int64_t firstFeature_ = 0, endFeature_; // that are scanned here
   std::deque<std::vector<GradientSum>> memory_;
   std::vector<std::vector<GradientSum> *> free_;
   std::vector<std::vector<GradientSum> *> histograms_; // by node; null: none

@@ -2,7 +2,10 @@
 #include "trees/HistogramScan.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace tensmith::trees {
 
@@ -42,9 +45,21 @@ struct Scan {
   }
 
   /// Numbers. Sums up to each bin that is not empty come first; then the gains of all splits.
-  void numbers() {
+  void numbers() { split(prefixesOf(histogram)); }
+  void numbers(SparseHistogram sparse) { split(prefixesOf(sparse)); }
+
+  struct Prefixes;
+  Prefixes &prefixesOf(const GradientSum *dense) const {
     static thread_local Prefixes prefixes;
-    prefixes.fill(histogram, of.bins());
+    prefixes.fill(dense, of.bins());
+    return prefixes;
+  }
+  Prefixes &prefixesOf(SparseHistogram sparse) const {
+    static thread_local Prefixes prefixes;
+    prefixes.take(sparse, of.bins());
+    return prefixes;
+  }
+  void split(Prefixes &prefixes) {
     GradientSum missing = node.sum.less(prefixes.total());
     upwards(prefixes);
     if (!(missing == GradientSum()))
@@ -57,12 +72,15 @@ struct Scan {
     std::vector<float> gains;
     int32_t count = 0;
 
-    void fill(const GradientSum *histogram, int32_t size) {
+    void begin(int32_t size) {
       if (int32_t(bins.size()) < size + 1) {
         firsts.resize(size + 1), seconds.resize(size + 1);
         bins.resize(size + 1), gains.resize(size + 1);
       }
       count = 0;
+    }
+    void fill(const GradientSum *histogram, int32_t size) {
+      begin(size);
       GradientSum sum;
       for (int32_t bin = 0; bin < size; ++bin) { // without branches: an empty one is written over
         sum.add(histogram[bin]);
@@ -71,6 +89,31 @@ struct Scan {
       }
       if (count < size) // what the last empty bins wrote
         firsts[count] = seconds[count] = 0;
+    }
+    /// 64 bins at a time: their marks as bits, and of these the ones.
+    void take(SparseHistogram histogram, int32_t size) {
+      begin(size);
+      GradientSum sum;
+      for (int64_t first = 0; first < size; first += 64)
+        for (uint64_t marks = takeMarks(histogram.touched + first); marks; marks &= marks - 1) {
+          int64_t bin = first + std::countr_zero(marks);
+          GradientSum own = std::exchange(histogram.sums[bin], GradientSum());
+          sum.add(own);
+          firsts[count] = sum.first, seconds[count] = sum.second, bins[count] = int32_t(bin);
+          count += own.first != 0 || own.second != 0;
+        }
+    }
+    /// Of 64 bytes that are 0 or 1, which become 0.
+    static uint64_t takeMarks(uint8_t *touched) {
+      uint64_t marks = 0;
+      for (int part = 0; part < 8; ++part) {
+        uint64_t bytes;
+        std::memcpy(&bytes, touched + 8 * part, 8);
+        // Byte i's one comes to bit 56 + i: no two products meet in a bit of that byte or below.
+        marks |= (bytes * 0x0102040810204080u >> 56) << (8 * part);
+      }
+      std::memset(touched, 0, 64);
+      return marks;
     }
     GradientSum total() const {
       return count > 0 ? GradientSum{firsts[count - 1], seconds[count - 1]} : GradientSum();
@@ -195,6 +238,20 @@ void scanHistogram(const GradientSum *histogram, const FeatureBins &of, int32_t 
     scan.oneAgainstRest(missing);
   else
     scan.sortedCategories(limits.sorted, !(missing == GradientSum()));
+}
+
+void scanHistogram(SparseHistogram histogram, const FeatureBins &of, int32_t feature,
+                   const GrowingNode &node, const SplitRules &rules, const CategoryLimits &limits,
+                   Candidate &best) {
+  if (!of.isCategorical)
+    return Scan{nullptr, of, feature, node, rules, best}.numbers(histogram);
+  scanHistogram(histogram.sums, of, feature, node, rules, limits, best);
+  clear(histogram, of.bins());
+}
+
+void clear(SparseHistogram histogram, int32_t bins) {
+  std::fill_n(histogram.sums, bins, GradientSum());
+  std::fill_n(histogram.touched, SparseHistogram::touchedSize(bins), uint8_t(0));
 }
 
 } // namespace tensmith::trees

@@ -34,4 +34,21 @@ void scanHistogram(const GradientSum *histogram, const FeatureBins &bins, int32_
                    const GrowingNode &node, const SplitRules &rules, const CategoryLimits &limits,
                    Candidate &best);
 
+/// A histogram to which few entries came, as most of a sparse feature's are.
+struct SparseHistogram {
+  /// As many elements as the feature has bins, zeros but for those that are touched.
+  GradientSum *sums;
+  /// By bin, 1 where an entry came to it, else 0; touchedSize(bins) elements.
+  uint8_t *touched;
+
+  static int64_t touchedSize(int64_t bins) { return (bins + 63) / 64 * 64; }
+};
+
+/// The same in time of the touched bins alone, which are zeros again afterwards.
+void scanHistogram(SparseHistogram histogram, const FeatureBins &bins, int32_t feature,
+                   const GrowingNode &node, const SplitRules &rules, const CategoryLimits &limits,
+                   Candidate &best);
+/// Makes it zeros without a scan.
+void clear(SparseHistogram histogram, int32_t bins);
+
 } // namespace tensmith::trees

@@ -28,19 +28,10 @@ public:
     });
   }
   Status sumAll(std::span<const std::span<double>> arrays) override {
-    return guarded([&] {
-      std::vector<int64_t> begun;
-      for (std::span<double> array : arrays) {
-        train::Collective sum;
-        sum.kind = train::Collective::Kind::Sum;
-        sum.type = DataType::F64;
-        sum.data = reinterpret_cast<std::byte *>(array.data());
-        sum.count = int64_t(array.size());
-        begun.push_back(processes_.begin(sum, "histograms", {}, /*soon=*/true));
-      }
-      for (int64_t number : begun)
-        processes_.wait(number);
-    });
+    return sumEach(arrays, train::Collective::Kind::Sum);
+  }
+  Status sumParts(std::span<const std::span<double>> arrays) override {
+    return sumEach(arrays, train::Collective::Kind::SumParts);
   }
   Status gather(std::span<const double> own, std::span<double> all) override {
     std::copy(own.begin(), own.end(), all.begin() + rank() * int64_t(own.size()));
@@ -56,6 +47,24 @@ public:
   }
 
 private:
+  /// Begun at once, so that processes wait once for all.
+  Status sumEach(std::span<const std::span<double>> arrays, train::Collective::Kind kind) {
+    return guarded([&] {
+      std::vector<int64_t> begun;
+      for (std::span<double> array : arrays) {
+        train::Collective sum;
+        sum.kind = kind;
+        sum.type = DataType::F64;
+        sum.data = reinterpret_cast<std::byte *>(array.data());
+        sum.count = int64_t(array.size());
+        if (kind == train::Collective::Kind::SumParts)
+          sum.part = sum.data + rank() * int64_t(array.size_bytes()) / size();
+        begun.push_back(processes_.begin(sum, "histograms", {}, /*soon=*/true));
+      }
+      for (int64_t number : begun)
+        processes_.wait(number);
+    });
+  }
   template <typename Body> Status guarded(Body body) {
     try {
       body();

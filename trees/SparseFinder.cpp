@@ -46,17 +46,37 @@ Status SparseFinder::find(std::span<const int32_t> nodes) {
       return status;
   } else {
     threads_.parts(bins_.features(), [&](int64_t feature, int thread) {
-      size_t size = cuts_.bins(feature) * level_.size();
-      if (memory_[thread].size() < size)
-        memory_[thread].resize(size);
-      accumulate(feature, memory_[thread].data());
-      scan(feature, memory_[thread].data(), found[thread]);
+      find(feature, memory_[thread], found[thread]);
     });
   }
   for (std::vector<Candidate> &ofThread : found)
     for (size_t slot = 0; slot < nodes.size(); ++slot)
       (*tree_.nodes)[nodes[slot]].best.take(std::move(ofThread[slot]));
   return {};
+}
+
+void SparseFinder::find(int64_t feature, Memory &memory, std::vector<Candidate> &best) const {
+  int64_t bins = cuts_.bins(feature), marks = SparseHistogram::touchedSize(bins);
+  auto slots = int64_t(level_.size());
+  if (int64_t(memory.sums.size()) < bins * slots)
+    memory.sums.resize(bins * slots);
+  if (int64_t(memory.touched.size()) < marks * slots)
+    memory.touched.resize(marks * slots);
+  GradientSum *sums = memory.sums.data();
+  uint8_t *touched = memory.touched.data();
+  eachEntry(feature, [=](int64_t slot, int64_t bin, const Gradient &gradient) {
+    sums[slot * bins + bin].add(gradient);
+    touched[slot * marks + bin] = 1;
+  });
+  for (int64_t slot = 0; slot < slots; ++slot) {
+    SparseHistogram histogram{sums + slot * bins, touched + slot * marks};
+    const GrowingNode &node = *level_[slot];
+    if (node.allows(feature))
+      scanHistogram(histogram, binsOf(cuts_, feature), int32_t(feature), node, *tree_.rules,
+                    limits_, best[slot]);
+    else
+      clear(histogram, int32_t(bins));
+  }
 }
 
 /// As above, with the histograms of some features summed over the processes in between.
@@ -67,45 +87,46 @@ Status SparseFinder::findTogether(std::vector<std::vector<Candidate>> &found) {
     auto place = [&](int64_t feature) {
       return (cuts_.begin[feature] - cuts_.begin[first]) * int64_t(level_.size());
     };
-    all.resize(place(last));
+    all.assign(place(last), GradientSum());
     threads_.parts(last - first, [&](int64_t at, int) {
-      accumulate(first + at, all.data() + place(first + at));
+      GradientSum *sums = all.data() + place(first + at);
+      int64_t bins = cuts_.bins(first + at);
+      eachEntry(first + at, [=](int64_t slot, int64_t bin, const Gradient &gradient) {
+        sums[slot * bins + bin].add(gradient);
+      });
     });
     auto *sums = reinterpret_cast<double *>(all.data());
     if (Status status = exchange_->sum({sums, 2 * all.size()}); !status.ok())
       return status;
     threads_.parts(last - first, [&](int64_t at, int thread) {
-      scan(first + at, all.data() + place(first + at), found[thread]);
+      int64_t feature = first + at;
+      const GradientSum *own = all.data() + place(feature);
+      for (size_t slot = 0; slot < level_.size(); ++slot, own += cuts_.bins(feature))
+        if (level_[slot]->allows(feature))
+          scanHistogram(own, binsOf(cuts_, feature), int32_t(feature), *level_[slot], *tree_.rules,
+                        limits_, found[thread][slot]);
     });
   }
   return {};
 }
 
-void SparseFinder::accumulate(int64_t feature, GradientSum *histograms) const {
-  int64_t bins = cuts_.bins(feature);
-  std::fill_n(histograms, bins * int64_t(level_.size()), GradientSum());
+/// add(slot, bin, gradient) for the feature's entries whose rows are in a node of the level.
+template <typename Add> void SparseFinder::eachEntry(int64_t feature, Add add) const {
   std::span<const SparseBins::Entry> entries = bins_.column(feature);
+  const RowState *states = states_.data();
   size_t count = entries.size(), at = 0;
-  auto add = [&](const SparseBins::Entry &entry) {
-    const RowState &row = states_[entry.row];
+  auto take = [&](const SparseBins::Entry &entry) {
+    const RowState &row = states[entry.row];
     if (row.slot >= 0)
-      histograms[row.slot * bins + entry.bin].add(row.gradient);
+      add(row.slot, entry.bin, row.gradient);
   };
   if (prefetches_)
     for (; at + kAhead < count; ++at) {
-      __builtin_prefetch(&states_[entries[at + kAhead].row]);
-      add(entries[at]);
+      __builtin_prefetch(&states[entries[at + kAhead].row]);
+      take(entries[at]);
     }
   for (; at < count; ++at)
-    add(entries[at]);
-}
-
-void SparseFinder::scan(int64_t feature, const GradientSum *histograms,
-                        std::vector<Candidate> &best) const {
-  for (size_t slot = 0; slot < level_.size(); ++slot)
-    if (level_[slot]->allows(feature))
-      scanHistogram(histograms + int64_t(slot) * cuts_.bins(feature), binsOf(cuts_, feature),
-                    int32_t(feature), *level_[slot], *tree_.rules, limits_, best[slot]);
+    take(entries[at]);
 }
 
 void SparseFinder::sides(const Candidate &split, std::span<const uint32_t> rows,

@@ -4,6 +4,8 @@
 // rows that they are made of. So a thread takes one feature at a time: it adds up that feature's
 // entries for all nodes of the level, in memory that stays in its cache, and finds its best splits
 // at once. The time is linear in the entries present; missing values are what is left of a node.
+// Deep nodes have entries in few of a feature's bins: bytes beside the sums mark those, and the
+// scan looks at no others.
 #pragma once
 
 #include "trees/Bins.h"
@@ -21,8 +23,12 @@ public:
   void sides(const Candidate &split, std::span<const uint32_t> rows, uint8_t *left) const override;
 
 private:
-  void accumulate(int64_t feature, GradientSum *histograms) const;
-  void scan(int64_t feature, const GradientSum *histograms, std::vector<Candidate> &best) const;
+  struct Memory { // of a thread; zeros between features
+    std::vector<GradientSum> sums;
+    std::vector<uint8_t> touched;
+  };
+  template <typename Add> void eachEntry(int64_t feature, Add add) const;
+  void find(int64_t feature, Memory &memory, std::vector<Candidate> &best) const;
   Status findTogether(std::vector<std::vector<Candidate>> &found);
 
   const Cuts &cuts_;
@@ -39,7 +45,7 @@ private:
   };
   std::vector<RowState> states_;
   std::vector<const GrowingNode *> level_;
-  std::vector<std::vector<GradientSum>> memory_; // by thread
+  std::vector<Memory> memory_; // by thread
 };
 
 } // namespace tensmith::trees

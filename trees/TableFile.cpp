@@ -79,14 +79,14 @@ struct CsvRows {
 };
 
 const Levels *knownLevels(const TableOptions &options, const std::string &name) {
-  if (options.known)
-    for (const Feature &feature : *options.known)
+  if (options.like)
+    for (const Feature &feature : *options.like)
       if (feature.name == name && !feature.levels.names.empty())
         return &feature.levels;
   return nullptr;
 }
 
-/// By the place of each text in a list that is known; see TableOptions::known.
+/// By the place of each text in a list that is known; see TableOptions::like.
 void number(NamedColumn &column, const std::vector<std::string> &fields, const Levels &levels,
             bool addsLevels) {
   column.texts = levels.names;
@@ -259,11 +259,12 @@ Table readLibsvm(const std::string &path, const TableOptions &options) {
   }
   Matrix &matrix = table.matrix;
   matrix.rows = int64_t(sparse->begins.size()) - 1;
-  matrix.columns = options.like ? int64_t(options.like->features.size())
-                                : std::max<int64_t>(most + 1, options.leastColumns);
+  bool isKnown = options.like && !options.like->empty();
+  matrix.columns =
+      isKnown ? int64_t(options.like->size()) : std::max<int64_t>(most + 1, options.leastColumns);
   if (most >= matrix.columns)
-    fail(path,
-         fmt::format("has the column {}, but the forest has {} features", most, matrix.columns));
+    fail(path, fmt::format("has the column {}, counted from 0, but training had {} features", most,
+                           matrix.columns));
   matrix.rowBegin = sparse->begins.data();
   matrix.column = sparse->columns.data();
   matrix.value = sparse->values.data();
@@ -358,8 +359,8 @@ private:
     return std::nullopt;
   }
   bool isFeature(const std::string &name) const {
-    return options_.like && std::ranges::any_of(options_.like->features,
-                                                [&](const Feature &f) { return f.name == name; });
+    return options_.like &&
+           std::ranges::any_of(*options_.like, [&](const Feature &f) { return f.name == name; });
   }
 
   void takeTarget(Table &result) {
@@ -367,6 +368,7 @@ private:
     NamedColumn target =
         taken(!options_.target.empty() ? options_.target
                                        : columns_[place.value_or(columns_.size() - 1)].name);
+    result.target = target.name;
     result.classes = target.texts;
     result.matrix.labels = std::move(target.values);
   }
@@ -379,16 +381,18 @@ private:
     result.matrix.weights = std::move(weight.values);
   }
 
-  /// By the forest's names, where it has some.
-  void orderLike(const Forest &forest) {
-    bool isNamed = !forest.features.empty() && !forest.features[0].name.empty();
-    if (!isNamed && columns_.size() != forest.features.size())
-      fail(path_, fmt::format("has {} columns, but the forest has {} features", columns_.size(),
-                              forest.features.size()));
-    if (!isNamed)
+  /// By the features' names, where they have some.
+  void orderLike(const std::vector<Feature> &features) {
+    if (features.empty())
       return;
+    if (features[0].name.empty()) {
+      if (columns_.size() != features.size())
+        fail(path_, fmt::format("has {} columns of features, but training had {}", columns_.size(),
+                                features.size()));
+      return;
+    }
     std::vector<NamedColumn> ordered;
-    for (const Feature &feature : forest.features)
+    for (const Feature &feature : features)
       ordered.push_back(taken(feature.name));
     columns_ = std::move(ordered);
   }

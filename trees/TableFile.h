@@ -24,17 +24,17 @@ struct TableOptions {
   std::string group;        // a column that is the same for the rows of a query, which lie together
   bool hasTarget = true;    // false: the target is left out where it is there
   int64_t leastColumns = 0; // of LibSVM's text, whose rows name the columns that they have
-  /// Of prediction: columns are taken by this forest's names.
-  const Forest *like = nullptr;
-  /// By name: lists of categories that count more than the table's own. A text that is in none is a
-  /// missing value, which goes the way of a category that training has not seen; with `addsLevels`
-  /// it becomes the list's next one.
-  const std::vector<Feature> *known = nullptr;
+  /// What training or a forest has. Columns are taken by these names, where there are some, in this
+  /// order; others are left out. Lists of categories count more than the table's own: a text that
+  /// is in none is a missing value, which goes the way of a category that training has not seen;
+  /// with `addsLevels` it becomes the list's next one.
+  const std::vector<Feature> *like = nullptr;
   bool addsLevels = false;
 };
 
 struct Table {
   Matrix matrix;
+  std::string target;               // the name of its column; empty: it has none
   std::vector<std::string> classes; // of a target of text, in the order of their numbers
 };
 

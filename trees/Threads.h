@@ -1,12 +1,14 @@
-// The threads of one training or prediction. They sleep between loops, and a loop's parts are taken
-// as threads become free: which thread does a part changes nothing, since no sum depends on it
-// (Gradients.h).
+// The threads of one training or prediction. A loop's parts are taken as threads become free: which
+// thread does a part changes nothing, since no sum depends on it (Gradients.h).
+//
+// A level of a tree is several loops of less than a millisecond, and waking a thread takes some
+// tenths of that. So a thread looks for the next loop for a while before it sleeps, and one that
+// comes late to a loop is not waited for: it finds nothing to do.
 #pragma once
 
 #include "base/Status.h"
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -61,21 +63,15 @@ public:
 
 private:
   using Call = void (*)(void *closure, int64_t part, int thread);
+  struct Loop;
   void run(int64_t parts, Call call, void *closure);
   void work(int thread);
-  void take(int thread);
 
-  std::mutex mutex_;
-  std::condition_variable posted_, finished_;
   std::vector<std::thread> workers_;
-  Call call_ = nullptr;
-  void *closure_ = nullptr;
-  int64_t parts_ = 0;
-  std::atomic<int64_t> next_{0};
-  uint64_t loop_ = 0;
-  int busy_ = 0;
-  std::exception_ptr failure_; // of the present loop
-  bool ends_ = false;
+  std::atomic<Loop *> posted_{nullptr};
+  std::atomic<uint32_t> number_{0}; // of loops posted so far; also counts the end
+  std::atomic<int> inside_{0};      // workers that may hold `posted_`
+  std::atomic<bool> ends_{false};
 };
 
 } // namespace tensmith::trees

@@ -147,7 +147,7 @@ Status checkComplements(const Forest &forest) {
   if (members <= kMostComplements)
     return {};
   return {StatusCode::ResourceExhausted,
-          "more than 2^26 categories would have to be written: those that are in no split's set; "
+          "more than 2^23 categories would have to be written: those that are in no split's set; "
           "save it as .forest"};
 }
 

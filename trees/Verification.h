@@ -15,7 +15,8 @@ inline constexpr int64_t kMostFeatures = int64_t(1) << 28;
 inline constexpr int64_t kMostChannels = int64_t(1) << 20;
 inline constexpr int64_t kMostCategories = int64_t(1) << 24; // f32 counts no further
 
-inline constexpr int64_t kMostComplements = int64_t(1) << 26;
+/// Written in a second or two; 2^26 of them, as text, take a gigabyte.
+inline constexpr int64_t kMostComplements = int64_t(1) << 23;
 
 /// InvalidModel, which names tree and node, where arrays differ in length, a feature, channel or
 /// child is not there, a child doesn't come after its parent or has two, a number is NaN where none

@@ -122,6 +122,21 @@ TEST(Procedures, TailCallsTakeNoDepthAndEndlessOnesEndAtTheLimit) {
   EXPECT_NE(status.message().find("limit of 10"), std::string::npos) << status.message();
 }
 
+// Breaks if the machine keeps a reference to what a run has returned: each run's results would
+// stay.
+TEST(Procedures, WhatIsReturnedIsTheCallersAlone) {
+  Builder builder(false, false);
+  builder.procedure(1, 1, {op(Code::Return), last(0)});
+  auto memory = std::make_shared<float>(3.f);
+  int64_t shape[] = {1};
+  TensorRef value = Tensor::data(0, {*Tensor::on(DataType::F32, shape, memory.get(), memory)}),
+            returned;
+  Status status = runWith(builder.module.finish(), {}, {value}, &returned);
+  ASSERT_TRUE(status.ok()) << status.message();
+  value = returned = {};
+  EXPECT_EQ(memory.use_count(), 1);
+}
+
 TEST(Procedures, FunctionsKeepWhatTheyCapture) {
   // f = add(x, _); f(f(field 0 of v))
   Builder builder(true, true);

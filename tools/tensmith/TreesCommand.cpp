@@ -97,8 +97,7 @@ int predict(const PredictGiven &given) {
   trees::TableOptions options;
   options.hasTarget = false;
   options.target = given.target;
-  options.like = &forest;
-  options.known = &forest.features;
+  options.like = &forest.features;
   trees::Table table = needed(trees::readTable(given.data, options), given.data);
   auto predictor = needed(trees::Predictor::of(forest, trees::treesOfRounds(forest, given.rounds)),
                           given.forest);

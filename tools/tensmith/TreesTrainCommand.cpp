@@ -222,7 +222,7 @@ int trainTrees(TrainGiven given) {
   std::optional<trees::Forest> continued;
   if (!given.continued.empty()) {
     continued.emplace(needed(trees::loadForest(given.continued), ""));
-    options.known = &continued->features;
+    options.like = &continued->features;
     options.addsLevels = true;
   }
   trees::Table table = needed(trees::readTable(given.train, options), given.train);
@@ -231,7 +231,8 @@ int trainTrees(TrainGiven given) {
     table.classes = continued->classNames;
   }
   options.leastColumns = table.matrix.columns;
-  options.known = &table.matrix.features;
+  options.like = &table.matrix.features;
+  options.target = table.target;
   options.addsLevels = false;
   if (!continued)
     chooseObjective(given, table.classes, parameters);

@@ -47,7 +47,7 @@ TEST(TableFile, TextsTakeTheNumbersOfAListThatIsKnown) {
   EXPECT_EQ(feature.categories, 2);
   EXPECT_TRUE(std::isnan(first->matrix.dense[2]));
 
-  options.known = &first->matrix.features;
+  options.like = &first->matrix.features;
   std::string path = written("others.csv", "colour,y\nred,0\namber,1\n7,1\nblue,0\n");
   auto other = readTable(path, options);
   ASSERT_TRUE(other.ok()) << other.status().message();
@@ -67,12 +67,30 @@ TEST(TableFile, TextsTakeTheNumbersOfAListThatIsKnown) {
 TEST(TableFile, NumbersTakeTheirPlacesInAListThatIsKnown) {
   std::vector<Feature> known{{"year", 2, false, {Levels::Kind::Whole, {"1999", "2001"}}}};
   TableOptions options;
-  options.known = &known;
+  options.like = &known;
   auto table = readTable(written("years.csv", "year,y\n2001,0\n2000,1\n1999,1\n"), options);
   ASSERT_TRUE(table.ok()) << table.status().message();
   EXPECT_EQ(table->matrix.dense[0], 1);
   EXPECT_TRUE(std::isnan(table->matrix.dense[1]));
   EXPECT_EQ(table->matrix.dense[2], 0);
+}
+
+// Breaks if columns are taken by their places, or the target is the last column whatever its name.
+TEST(TableFile, ColumnsAreTakenByTheNamesOfTraining) {
+  auto first = readTable(written("train.csv", "a,b,price\n1,2,3\n"), TableOptions());
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(first->target, "price");
+  TableOptions options;
+  options.target = first->target;
+  options.like = &first->matrix.features;
+  auto other = readTable(written("valid.csv", "price,remark,b,a\n30,40,20,10\n"), options);
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  EXPECT_EQ(other->matrix.columns, 2);
+  EXPECT_EQ(other->matrix.dense[0], 10);
+  EXPECT_EQ(other->matrix.dense[1], 20);
+  EXPECT_EQ(other->matrix.labels, std::vector<float>{30});
+  auto none = readTable(written("none.csv", "price,b\n1,2\n"), options);
+  EXPECT_NE(none.status().message().find("has no column 'a'"), std::string::npos);
 }
 
 TEST(TableFile, LibsvmHasTheColumnsOfTraining) {

@@ -629,6 +629,17 @@ Matrix withCategories(int64_t categories, int64_t rows = 200) {
   return matrix;
 }
 
+// Breaks if a set of categories changes on its way between processes, one of which has no feature
+// to look at.
+TEST(Training, SameForestWithAnyProcessesOfCategories) {
+  Matrix matrix = withCategories(120, 4000);
+  Forest one = trained(matrix, small());
+  ASSERT_GT(one.trees[0].categories.back(), 104);
+  for (int count : {2, 3})
+    for (const Forest &forest : trainedBy(count, matrix, small()))
+      EXPECT_TRUE(isSame(one, forest)) << count;
+}
+
 TEST(Matrix, TakesCategoriesThatABinHoldsBesideMissingValues) {
   Matrix matrix = withCategories(5);
   matrix.features[0].categories = 65535;

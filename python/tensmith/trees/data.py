@@ -5,6 +5,7 @@ imported here: an object is known by what it has. Columns of categories (pandas'
 numbers in the order in which the column's type lists them.
 """
 
+import collections
 import dataclasses
 import numbers
 
@@ -99,8 +100,21 @@ def _joined(columns, names, missing):
     return Rows(dense, None, len(columns), [str(name) for name in names], counts, levels)
 
 
+def _refuse_twice(names):
+    twice = next((name for name, times in collections.Counter(filter(None, names)).items() if times > 1), None)
+    if twice is not None:
+        raise ValueError(f"two features are called '{twice}'; give each a name of its own")
+
+
+def _refuse_times(type_):
+    """Dates and durations are counts of nanoseconds or days, of which f32 keeps seven digits."""
+    if getattr(type_, "kind", None) in ("m", "M"):
+        raise TypeError
+
+
 def _of_frame(frame, missing):
     columns = []
+    _refuse_twice([str(name) for name in frame.columns])
     for name, type_ in zip(frame.columns, frame.dtypes, strict=True):
         column = frame[name]
         if hasattr(column, "to_numpy") and hasattr(column, "cat") and str(type_) == "category":
@@ -108,6 +122,7 @@ def _of_frame(frame, missing):
             columns.append((numpy.where(codes < 0, numpy.nan, codes), list(column.cat.categories)))
             continue
         try:
+            _refuse_times(type_)
             values = column.to_numpy(dtype=numpy.float32, na_value=numpy.nan)
         except (TypeError, ValueError):
             raise ValueError(f"column '{name}' is of {type_}; make it numbers, or a category: frame['{name}'].astype('category')") from None
@@ -128,10 +143,26 @@ def _of_arrow(table, missing):
             continue
         try:
             values = numpy.asarray(column.to_numpy(zero_copy_only=False) if not hasattr(column, "chunk") else column.to_numpy())
+            _refuse_times(values.dtype)
             columns.append((values.astype(numpy.float32), None))
         except (TypeError, ValueError):
             raise ValueError(f"column '{name}' is of {field.type}; cast it to numbers, or encode it as a dictionary") from None
     return _joined(columns, table.column_names, missing)
+
+
+def names_of(rows):
+    """Features without names are called as files call them."""
+    return rows.names or [f"f{number}" for number in range(rows.columns)]
+
+
+def check_names(trained, rows):
+    """Features are known by their places, so a table whose columns have other names, or another order, would be misread.
+
+    trained: the names that training has seen; those of `names_of` are of data without names, which any name may follow."""
+    for number, (known, given) in enumerate(zip(trained, rows.names or [], strict=False)):
+        if known not in (given, f"f{number}"):
+            raise ValueError(f"column {number} is '{given}', and was '{known}' in the training data; give the columns in its order: "
+                             f"frame[forest.feature_names]; or their values alone, frame.to_numpy(), which are taken by their places")  # fmt: skip
 
 
 def check_levels(trained, rows):
@@ -196,6 +227,7 @@ class Matrix:
             if len(names) != rows.columns:
                 raise ValueError(f"{len(names)} names are given for {rows.columns} features")
             rows.names = [str(name) for name in names]
+        _refuse_twice(rows.names or [])
         if categorical is not None:
             rows.categories = _categories(rows, categorical)
         features = []

@@ -8,7 +8,7 @@ import warnings
 
 import numpy
 
-from .data import Matrix, rows_of
+from .data import Matrix, check_names, names_of, rows_of
 from .learning import train
 from .losses import is_loss
 
@@ -157,6 +157,7 @@ class _Trees(BaseEstimator):
         evals = []
         for i, (part, target, *rest) in enumerate(eval_set or ()):
             part = self._data(part)
+            check_names(names_of(rows), part)
             part.names, part.categories = rows.names, rows.categories
             target = encode(target) if encode else target
             evals.append((Matrix(part, target, **({"groups": rest[0]} if rest else {})), f"validation_{i}"))
@@ -278,7 +279,7 @@ class TreesRanker(_Trees):
             raise ValueError("a ranker needs to know which rows belong together: give either group or qid")
         if qid is not None:
             qid = numpy.asarray(qid)
-            if len(qid) != len(rows) or (numpy.diff(qid) < 0).any():
+            if qid.dtype.kind not in "iuf" or len(qid) != len(rows) or (numpy.diff(qid) < 0).any():
                 raise ValueError("qid is not one ascending number for each row; sort the rows by query")
             group = numpy.unique(qid, return_counts=True)[1]
         return self._fit(X, y, sample_weight, "lambdamart", rows, eval_set, groups=group)

@@ -6,7 +6,7 @@ import os
 import numpy
 
 from .. import _trees
-from .data import check_levels, levels_of_names, rows_of
+from .data import check_levels, check_names, levels_of_names, rows_of
 
 
 def load(path):
@@ -37,8 +37,9 @@ class Forest:
     Data is what `Matrix` takes. `rounds` limits predictions to the first so many rounds; None is all, or those up to the best
     one where training stopped early. `threads` 0: as many as there are CPUs.
 
-    Columns of categories must list the categories that the training data's did. Files hold lists of texts and of numbers; of others, such
-    as dates, only training and pickles know.
+    Columns of tables must have the names that the training data's had, in their order; arrays go by places. Columns of categories must list
+    the categories that the training data's did. Files hold lists of texts and of numbers; of others, such as dates, only training and pickles
+    know.
     """
 
     def __init__(self, handle, levels=None):
@@ -111,6 +112,8 @@ class Forest:
 
     def _rows(self, data):
         rows = rows_of(data)
+        if rows.columns == self._handle.features:
+            check_names(self.feature_names, rows)
         check_levels(self._levels, rows)
         if rows.columns != self._handle.features and (rows.dense is not None or rows.columns > self._handle.features):
             raise ValueError(f"the data has {rows.columns} features, but the forest was trained on {self._handle.features}")

@@ -1,9 +1,10 @@
 """Training by a dictionary of parameters."""
 
 import json
+import math
 
 from .. import _trees
-from .data import Matrix, check_levels
+from .data import Matrix, check_levels, check_names, names_of
 from .forest import Forest
 from .losses import compile_loss
 
@@ -22,13 +23,33 @@ def _plain(value):
     return value
 
 
+def _number_features(given, names):
+    """Constraints may say features by their names; the library counts them."""
+
+    def number_of(feature):
+        if not isinstance(feature, str):
+            return feature
+        if feature not in names:
+            raise ValueError(f"a constraint names the feature '{feature}', which the training data has not")
+        return names.index(feature)
+
+    for word in {"monotone", "monotone_constraints"} & set(given):
+        if isinstance(given[word], dict):
+            directions = {number_of(feature): _plain(direction) for feature, direction in given[word].items()}
+            given[word] = [directions.get(number, 0) for number in range(len(names))]
+    for word in {"interactions", "interaction_constraints"} & set(given):
+        if isinstance(given[word], list):
+            given[word] = [[number_of(feature) for feature in part] if isinstance(part, list) else part for part in given[word]]
+
+
 def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, callbacks=(), loss=None, continued=None, together=False,
           verbose=False, results=None):  # fmt: skip
     """Trains a forest.
 
     params: a dictionary; our names and XGBoost's are both taken (`parameters()` lists them). "objective", or "loss" beside it, may
         be a loss of your own, which is differentiated twice and compiled: a function of (output, label) written with NumPy's
-        functions, "file.tsm:function", or a program's text with a function `loss`.
+        functions, "file.tsm:function", or a program's text with a function `loss`. "monotone" may be a dictionary by features' names,
+        and "interactions" lists of names.
     matrix: a `Matrix` with labels.
     rounds: of boosting; None: as the parameters say.
     evals: pairs (matrix, name): metrics are computed after each round.
@@ -47,6 +68,9 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
             channels = int(params.get("classes", params.get("num_class", 0)) or 1)
             module = compile_loss(params.pop(name), channels)
     given = {name: _plain(value) for name, value in params.items() if value is not None}
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}; a finite number is expected")
     if rounds is not None:
         given["rounds"] = int(rounds)
     if early_stopping_rounds is not None:
@@ -55,9 +79,13 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
     for part in [matrix] + [part for _, part in sets]:
         if not isinstance(part, Matrix):
             raise TypeError(f"{type(part).__name__} stands where a Matrix is expected: trees.Matrix(x, labels=y)")
+    names = names_of(matrix.rows_)
+    _number_features(given, names)
     for _, part in sets:
+        check_names(names, part.rows_)
         check_levels(matrix.rows_.levels, part.rows_)
     if continued is not None:
+        check_names(continued.feature_names, matrix.rows_)
         check_levels(continued._levels, matrix.rows_)
 
     def watch(number, metrics, _seconds):
