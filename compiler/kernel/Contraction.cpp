@@ -263,9 +263,16 @@ std::optional<Burst> burstOf(const Contraction &contraction, const Machine &mach
       return std::nullopt;
     return machine.inOrder ? kTwoSteps : kTallTile;
   }
-  auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
-  if (isFloat(contraction.left) && isFloat(contraction.panels) && contraction.accumulator.isF32())
+  auto areBoth = [&](auto fits) {
+    return fits(getElementTypeOrSelf(contraction.left.getType())) &&
+           fits(getElementTypeOrSelf(contraction.panels.getType()));
+  };
+  if (areBoth([](Type type) { return type.isF32(); }) && contraction.accumulator.isF32())
     return kTwoSteps;
+  // Whose products are widened as they are added.
+  if (areBoth([](Type type) { return type.isSignlessInteger(16); }) &&
+      contraction.accumulator.isInteger(32) && machine.multipliesLanes)
+    return machine.inOrder ? kTwoSteps : kTallTile;
   return std::nullopt;
 }
 

@@ -2,10 +2,10 @@
 //
 // Who chooses by estimates says what there is to do, as one of the structs below, and adds up what
 // the machine's model says of each: rewrites that choose algorithms and layouts, fusion of
-// convolutions to chains, the memory budget, warnings of what is slow. So a formula that says what
-// an algorithm consists of stands with the algorithm, and a number that was measured on a machine
-// stands in the model of it, and nowhere else. Cycles are those of a core that multiplies and adds
-// two vectors of f32 in each.
+// convolutions to chains, the memory budget, placement on devices, warnings of what is slow. So a
+// formula that says what an algorithm consists of stands with the algorithm, and a number that was
+// measured on a machine stands in the model of it, and nowhere else. Cycles are those of a core
+// that multiplies and adds two vectors of f32 in each.
 //
 // A machine names its model (`Machine::costs`). The class itself is that of machines that compute
 // with vectors, whose rates are the machine's data, measured where it was (MachineLimits.h); a

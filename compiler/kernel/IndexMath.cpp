@@ -14,6 +14,20 @@ std::optional<int64_t> constantIndex(Value value) {
   return std::nullopt;
 }
 
+/// x, of a = x / n * n and b = x % n; null: of others.
+static Value dividend(Value a, Value b) {
+  auto rest = b.getDefiningOp<arith::RemUIOp>();
+  auto product = a.getDefiningOp<arith::MulIOp>();
+  auto quotient = product ? product.getLhs().getDefiningOp<arith::DivUIOp>() : arith::DivUIOp();
+  if (!rest || !quotient || quotient.getLhs() != rest.getLhs())
+    return {};
+  auto isSame = [n = rest.getRhs()](Value other) {
+    auto constant = constantIndex(n);
+    return other == n || (constant && constant == constantIndex(other));
+  };
+  return isSame(quotient.getRhs()) && isSame(product.getRhs()) ? rest.getLhs() : Value();
+}
+
 Value IndexMath::constant(int64_t value) {
   return builder.create<arith::ConstantIndexOp>(location, value);
 }
@@ -25,6 +39,8 @@ Value IndexMath::add(Value a, Value b) {
     return b;
   if (cb && *cb == 0)
     return a;
+  if (Value whole = dividend(a, b)) // an offset that was taken apart to indices
+    return whole;
   return builder.create<arith::AddIOp>(location, a, b);
 }
 Value IndexMath::sub(Value a, Value b) {
@@ -99,10 +115,17 @@ Value IndexMath::linear(ValueRange indices, ValueRange sizes) {
 }
 
 SmallVector<Value> IndexMath::delinear(Value offset, ValueRange sizes) {
+  // Of dimensions in front that have one place, nothing is left to divide.
+  auto isOne = [](Value size) { return size && constantIndex(size) == 1; };
+  size_t first = 0;
+  while (first + 1 < sizes.size() && isOne(sizes[first]))
+    ++first;
   SmallVector<Value> indices(sizes.size());
-  for (size_t dim = sizes.size(); dim-- > 0;) {
-    indices[dim] = dim == 0 ? offset : rem(offset, sizes[dim]);
-    if (dim != 0)
+  for (size_t dim = 0; dim < first; ++dim)
+    indices[dim] = constant(0);
+  for (size_t dim = sizes.size(); dim-- > first;) {
+    indices[dim] = dim == first ? offset : rem(offset, sizes[dim]);
+    if (dim != first)
       offset = div(offset, sizes[dim]);
   }
   return indices;

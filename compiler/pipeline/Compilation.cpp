@@ -6,6 +6,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/ConvolutionPasses.h"
 #include "compiler/graph/Precision.h"
+#include "compiler/kernel/CostModel.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/pipeline/Explanation.h"
 #include "compiler/pipeline/KernelModule.h"
@@ -480,6 +481,7 @@ size_t Compilation::addSource(kernel::EmittedKernel &emitted, graph::KernelOp op
   binding.flops = emitted.work.flops;
   binding.bytes = emitted.work.bytes;
   binding.workSymbols = std::move(emitted.work.symbols);
+  binding.multiplies = kernel::multiplies(op, machine_);
   kernels_.push_back(std::move(binding));
   return kernels_.size() - 1;
 }
@@ -556,6 +558,7 @@ Status Compilation::bindCall(graph::KernelOp op) {
   binding.flops = work.flops;
   binding.bytes = work.bytes;
   binding.workSymbols = std::move(work.symbols);
+  binding.multiplies = kernel::multiplies(op, machine_);
   op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
   kernels_.push_back(std::move(binding));
   return {};
@@ -741,7 +744,7 @@ Status Compilation::planMemory() {
       return timed.outcome == Measurement::Outcome::Timed ? Result<double>(timed.seconds)
                                                           : unsupported(timed.why);
     };
-  if (Status status = meetBudget(module_, options_, machine_, input, seconds); !status.ok())
+  if (Status status = meetBudget(module_, options_, input, seconds); !status.ok())
     return status;
   recomputation_ = input.recomputation;
   return dump_.write(module_, "recomputed");
@@ -763,6 +766,12 @@ vm::PlanInput Compilation::planInput() {
   input.calibration = finding_;
   input.features = target_->codeFeatures(usesMatrixUnit_);
   input.devices = options_.devices;
+  input.cycles = [this](double operations, double bytes, bool multiplies) {
+    using Kind = kernel::KernelWork::Kind;
+    return kernel::cyclesOf(
+        kernel::KernelWork{operations, bytes, multiplies ? Kind::Products : Kind::Elements},
+        machine_);
+  };
   input.deviceOf = options_.deviceOf;
   return input;
 }

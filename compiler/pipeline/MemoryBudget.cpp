@@ -5,8 +5,6 @@
 #include "compiler/autodiff/Differentiate.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/ProcessReduction.h"
-#include "compiler/kernel/CostModel.h"
-#include "compiler/kernel/Kernel.h"
 #include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/vm/Recomputation.h"
@@ -27,21 +25,19 @@ constexpr double kMeetingCycles = 1e6, kMeetingSeconds = 3e-4;
 bool isMeeting(graph::KernelOp op) { return libraries::libraryOf(op) == graph::kProcesses; }
 
 /// Of a kernel whose work only the run knows, a little.
-double cyclesOf(const vm::KernelBinding &binding, bool multiplies, const kernel::Machine &machine) {
+double cyclesOf(const vm::KernelBinding &binding, const vm::PlanInput &plan) {
   auto operations = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
-  kernel::KernelWork work{0, 0};
-  if (operations && bytes)
-    work = {double(operations.getValue()), double(bytes.getValue())};
-  work.kind = multiplies ? kernel::KernelWork::Kind::Products : kernel::KernelWork::Kind::Elements;
-  return kernel::cyclesOf(work, machine);
+  bool isKnown = operations && bytes;
+  return plan.cycles(isKnown ? double(operations.getValue()) : 0,
+                     isKnown ? double(bytes.getValue()) : 0, binding.multiplies);
 }
 
 class BudgetSearch {
 public:
-  BudgetSearch(ModuleOp module, const CompileOptions &options, const kernel::Machine &machine,
-               vm::PlanInput &plan, const KernelSeconds &measure)
-      : module_(module), options_(options), machine_(machine), plan_(plan), seconds_(measure) {
+  BudgetSearch(ModuleOp module, const CompileOptions &options, vm::PlanInput &plan,
+               const KernelSeconds &measure)
+      : module_(module), options_(options), plan_(plan), seconds_(measure) {
     cost_ = [this](graph::KernelOp op) { return priceOf(op); };
   }
 
@@ -106,9 +102,7 @@ private:
     if (isMeeting(op))
       return prices_.empty() ? kMeetingCycles : kMeetingSeconds;
     auto measured = prices_.find(numberOf(op));
-    return measured != prices_.end()
-               ? measured->second
-               : cyclesOf(plan_.kernel(op), kernel::multiplies(op, machine_), machine_);
+    return measured != prices_.end() ? measured->second : cyclesOf(plan_.kernel(op), plan_);
   }
 
   /// Of each kernel once, for the plan that goes by prices. Measured or estimated are all of them.
@@ -176,7 +170,6 @@ private:
 
   ModuleOp module_;
   const CompileOptions &options_;
-  const kernel::Machine &machine_;
   vm::PlanInput &plan_;
   const KernelSeconds &seconds_;
   vm::KernelCost cost_;
@@ -195,8 +188,8 @@ Status checkBudget(const CompileOptions &options) {
                          "' of what is computed again; there are cost, segments and recursive");
 }
 
-Status meetBudget(ModuleOp module, const CompileOptions &options, const kernel::Machine &machine,
-                  vm::PlanInput &plan, const KernelSeconds &measure) {
+Status meetBudget(ModuleOp module, const CompileOptions &options, vm::PlanInput &plan,
+                  const KernelSeconds &measure) {
   bool isProgram = llvm::any_of(module.getOps<func::FuncOp>(), program::isProcedure);
   if (isProgram && options.memoryBudget == 0)
     return {}; // its derivative was made for it
@@ -205,7 +198,7 @@ Status meetBudget(ModuleOp module, const CompileOptions &options, const kernel::
                        ": calls, branches or values that are no tensors are left of the program, "
                        "and procedures take memory as they run, which can't be planned to a "
                        "budget; leave out memory and recomputation");
-  return BudgetSearch(module, options, machine, plan, measure).run();
+  return BudgetSearch(module, options, plan, measure).run();
 }
 
 } // namespace tensmith::pipeline

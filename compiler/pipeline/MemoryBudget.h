@@ -17,8 +17,7 @@ using KernelSeconds = std::function<Result<double>(graph::KernelOp)>;
 /// Puts copies into the main function, and the choice in words into `plan`, whose `kernel` must go
 /// by numbers. Prices are measured where `measure` is given, and estimated where it is not or
 /// fails. ResourceExhausted where the budget can't be met, with the least that can.
-Status meetBudget(mlir::ModuleOp module, const CompileOptions &options,
-                  const kernel::Machine &machine, vm::PlanInput &plan,
+Status meetBudget(mlir::ModuleOp module, const CompileOptions &options, vm::PlanInput &plan,
                   const KernelSeconds &measure = {});
 /// InvalidArgument where the options name no plan.
 Status checkBudget(const CompileOptions &options);

@@ -53,10 +53,10 @@ private:
   struct Kernel {
     uint32_t function;
     const plan::InstructionT *instruction;
-    double work;
+    double cycles;
   };
   void collectKernels(uint32_t f, std::vector<Kernel> &kernels);
-  double workOf(uint32_t f, const plan::InstructionT &instruction);
+  double cyclesOf(uint32_t f, const plan::InstructionT &instruction);
   void assignKernels();
   /// The device that it runs on, or the host.
   Memory memoryOfKernel(uint32_t f, const plan::InstructionT &instruction);
@@ -192,20 +192,22 @@ Memory Placer::memoryOfKernel(uint32_t f, const plan::InstructionT &instruction)
   return isOnDevice ? device : kHost;
 }
 
-/// Operations, and bytes as if each took as long, where sizes that nobody knows are as large as
-/// memory's planning takes them for.
-double Placer::workOf(uint32_t f, const plan::InstructionT &instruction) {
+/// Where sizes that nobody knows are as large as memory's planning takes them for.
+double Placer::cyclesOf(uint32_t f, const plan::InstructionT &instruction) {
   auto estimate = [&](uint32_t expression) {
     return expression == kAbsent ? 0 : double(tables_.arenas[f]->expressions.estimate(expression));
   };
-  return 1 + estimate(instruction.flops) + estimate(instruction.bytes);
+  const auto &cycles = tables_.input.cycles;
+  return cycles ? cycles(estimate(instruction.flops), estimate(instruction.bytes),
+                         tables_.multiplies[instruction.target])
+                : 1;
 }
 
 /// In the order in which they run for the first time.
 void Placer::collectKernels(uint32_t f, std::vector<Kernel> &kernels) {
   for (const auto &instruction : function(f).instructions) {
     if (instruction->opcode == plan::Opcode::Kernel)
-      kernels.push_back({f, instruction.get(), workOf(f, *instruction)});
+      kernels.push_back({f, instruction.get(), cyclesOf(f, *instruction)});
     for (uint32_t callee : instruction->functions)
       collectKernels(callee, kernels);
   }
@@ -218,11 +220,11 @@ void Placer::assignKernels() {
       collectKernels(f, kernels);
   double all = 0, done = 0;
   for (const Kernel &kernel : kernels)
-    all += kernel.work;
+    all += kernel.cycles;
   auto devices = uint32_t(memories_ - 1);
   for (uint32_t i = 0; i < kernels.size(); ++i) {
-    double middle = done + kernels[i].work / 2;
-    done += kernels[i].work;
+    double middle = done + kernels[i].cycles / 2;
+    done += kernels[i].cycles;
     uint32_t device = tables_.input.deviceOf
                           ? tables_.input.deviceOf(i, devices)
                           : std::min(1 + uint32_t(middle / all * devices), devices);

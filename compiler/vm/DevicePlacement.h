@@ -8,7 +8,7 @@
 // with what it looks at, what a loop carries in with what it carries out, the results of two
 // branches with one another (as in Shen et al., "Nimble: Efficiently Compiling Dynamic Neural
 // Networks for Model Inference", 2021, by unification). Of several devices each gets a stretch of
-// the kernels, in the order of the plan, with about as much work as the others.
+// the kernels, in the order of the plan, which is estimated to take about as long as the others.
 //
 // A value that is read in another memory gets one copy there, next to where it is made, which all
 // readers share; functions that control flow calls are handed all of them. From device to device it

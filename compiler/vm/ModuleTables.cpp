@@ -65,6 +65,7 @@ uint32_t ModuleTables::addKernel(graph::KernelOp op) {
     kernel->schedule = binding.schedule;
     kernel->messages = binding.messages;
     module.kernels.push_back(std::move(kernel));
+    multiplies.push_back(binding.multiplies);
   }
   return it->second;
 }

@@ -31,6 +31,7 @@ public:
   std::map<std::string, uint32_t> procedures, segments; // of a program, by name
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
+  std::vector<bool> multiplies; // of the kernels, in their order: KernelBinding::multiplies
   std::vector<std::optional<Arena>> arenas; // of the functions, in their order
 
 private:

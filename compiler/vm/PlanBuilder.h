@@ -29,6 +29,7 @@ struct KernelBinding {
   /// Of one call, over `workSymbols`; null where unknown.
   mlir::AffineExpr flops, bytes;
   llvm::SmallVector<mlir::StringAttr> workSymbols;
+  bool multiplies = false; // most of its time goes into products
 };
 
 struct PlanInput {
@@ -43,6 +44,9 @@ struct PlanInput {
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
   std::vector<std::string> devices;   // that run the kernels, by name; none: the host does
+  /// What a kernel of so much work is estimated to take, in cycles of one core; null: all kernels
+  /// take as long.
+  std::function<double(double operations, double bytes, bool multiplies)> cycles;
   /// With several devices, which of so many runs a kernel, from 1 on, by its number in the order in
   /// which they run first; null: each gets a stretch of them with as much work.
   std::function<uint32_t(uint32_t kernel, uint32_t devices)> deviceOf;

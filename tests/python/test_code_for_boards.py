@@ -54,6 +54,7 @@ def test_widening_products_are_added_as_they_are_made(tmp_path):
 @pytest.mark.parametrize("cpu, form, instruction", [
     ("cortex-a53", FLOATS, r"fmla\tv\d+\.4s, v\d+\.4s, v\d+\.s\[3\]"), ("neoverse-n1", FLOATS, r"fmla\tv\d+\.4s, v\d+\.4s, v\d+\.s\[3\]"),
     ("neoverse-n1", CODES, r"sdot\tv\d+\.4s, v\d+\.16b, v\d+\.4b\[3\]"), ("cortex-a55", CODES, r"sdot\tv\d+\.4s, v\d+\.16b, v\d+\.4b\[3\]"),
+    ("cortex-a53", WORDS, r"smlal2?\tv\d+\.4s, v\d+\.[48]h, v\d+\.h\[3\]"), ("cortex-a76", WORDS, r"smlal2?\tv\d+\.4s, v\d+\.[48]h, v\d+\.h\[3\]"),
 ])  # fmt: skip
 def test_rows_are_loaded_four_steps_at_once(tmp_path, cpu, form, instruction):
     assert re.search(r"\t" + instruction, assembly(tmp_path, f"aarch64:{cpu}", form))
@@ -73,6 +74,40 @@ CODED = """func.func @main(%x: tensor<64x128xi8>, %w: tensor<128x64xi8>) -> tens
   return %6 : tensor<64x64x{result}>
 }}
 """
+
+
+# Breaks if a loop of products has fewer than 16 steps where as many fill whole iterations, or more than its lines, rows and end take
+# beside them: 32 loads of two vectors each and 20 of rows for 320 products, and at most 14 instructions of its own.
+def test_a_loop_of_lanes_has_sixteen_steps(tmp_path):
+    code = assembly(tmp_path, "aarch64:cortex-a76", CODES)
+    loops = [loop for loop in re.findall(r"^(\.LBB\w+):(.*?)\tb\.\w+\t\1$", code, re.MULTILINE | re.DOTALL) if loop[1].count("\tsdot\t") >= 320]
+    instructions = re.findall(r"^\t[a-z]\w*", loops[0][1].split("\n.LBB")[-1], re.MULTILINE)
+    assert instructions.count("\tsdot") == 320 and len(instructions) <= 320 + 32 + 20 + 14
+
+
+# Breaks if two vectors of sums alone become one of bytes: stores of halves of a register are then as many again.
+def test_bytes_are_stored_as_whole_vectors(tmp_path):
+    (tmp_path / "codes.mlir").write_text(CODED.format(result="ui8", high=255.0))
+    tensmith("compile", tmp_path / "codes.mlir", "--target", "aarch64:cortex-a76", "--no-cache", "--dump-ir", tmp_path, "-o", tmp_path / "m.so")
+    code = "".join(path.read_text() for path in tmp_path.glob("*.s"))
+    assert re.search(r"\tstr\tq", code) and not re.search(r"\tstr\td\d+, \[x", code)
+
+
+IMAGE = """func.func @main(%x: tensor<1x14x14x64xf32>, %w: tensor<64x64x1x1xf32>, %r: tensor<1x14x14x64xf32>) -> tensor<1x14x14x64xf32> {
+  %none = graph.none : none
+  %0 = graph.conv %x, %w, %none {dilations = array<i64: 1, 1>, layout = "channels_last", pads = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>} : (tensor<1x14x14x64xf32>, tensor<64x64x1x1xf32>, none) -> tensor<1x14x14x64xf32>
+  %1 = graph.add %0, %r : (tensor<1x14x14x64xf32>, tensor<1x14x14x64xf32>) -> tensor<1x14x14x64xf32>
+  return %1 : tensor<1x14x14x64xf32>
+}
+"""
+
+
+# Breaks if a pixel's number is divided by those of an image of which there is one: by a multiplication of 128 bits for each row.
+def test_pixels_of_one_image_are_not_divided(tmp_path):
+    (tmp_path / "image.mlir").write_text(IMAGE)
+    tensmith("compile", tmp_path / "image.mlir", "--target", "aarch64:cortex-a76", "--no-cache", "--dump-ir", tmp_path, "-o", tmp_path / "m.so")
+    code = [path.read_text() for path in tmp_path.glob("*.s")]
+    assert any("fmla" in text for text in code) and not any("umulh" in text for text in code if "fmla" in text)
 
 
 # Breaks if a code is clamped by comparisons and selections, rounded by an instruction of its own, or freed of NaN before it is converted.

@@ -134,22 +134,38 @@ TEST(DevicePlacement, FromDeviceToDeviceByWayOfTheHost) {
   EXPECT_TRUE(reason(3).ends_with("to separate:1 for kernel '%1'")) << reason(3);
 }
 
-// Of kernels that cost as much each device gets as many, those that follow one another.
-TEST(DevicePlacement, EachDeviceGetsAStretchOfTheKernels) {
+/// The devices of a chain of kernels, whose kinds are given.
+std::vector<int> devicesOfChain(const std::vector<std::string> &kinds,
+                                std::vector<std::string> devices,
+                                std::function<double(double, double, bool)> cycles = nullptr) {
   std::string text = "func.func @main(%x: $r) -> $r {\n", last = "%x";
-  for (int i = 0; i < 6; ++i) {
-    std::string next = "%" + std::to_string(i);
-    text += kernel(next, last, kRow, "graph.abs");
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    std::string next = "%" + std::to_string(i), one = kernel(next, last, kRow, "graph.abs");
+    text += one.replace(one.find("loops"), 5, kinds[i]);
     last = next;
   }
-  PlannedFunction planned(expand(text + "return %5 : $r\n}\n"),
-                          {"separate:0", "separate:1", "separate:2"});
-  ASSERT_TRUE(planned.ok()) << planned.status.message();
-  std::vector<int> devices;
+  PlannedFunction planned(expand(text + "return " + last + " : $r\n}\n"), std::move(devices),
+                          nullptr, std::move(cycles));
+  EXPECT_TRUE(planned.ok()) << planned.status.message();
+  std::vector<int> result;
   for (const auto &instruction : planned.main().instructions)
     if (instruction->opcode == Opcode::Kernel)
-      devices.push_back(planned.main().values[instruction->results[0]]->device);
-  EXPECT_EQ(devices, (std::vector{1, 1, 2, 2, 3, 3}));
+      result.push_back(planned.main().values[instruction->results[0]]->device);
+  return result;
+}
+
+// Of kernels that take as long each device gets as many, those that follow one another.
+TEST(DevicePlacement, EachDeviceGetsAStretchOfTheKernels) {
+  EXPECT_EQ(devicesOfChain(std::vector<std::string>(6, "loops"),
+                           {"separate:0", "separate:1", "separate:2"}),
+            (std::vector{1, 1, 2, 2, 3, 3}));
+}
+
+// Breaks if kernels are shared out by another measure than what the cost model says of each.
+TEST(DevicePlacement, KernelsThatTakeLongerAreFewerOfADevice) {
+  EXPECT_EQ(devicesOfChain({"contraction", "loops", "loops", "loops"}, {"separate:0", "separate:1"},
+                           [](double, double, bool multiplies) { return multiplies ? 3 : 1; }),
+            (std::vector{1, 2, 2, 2}));
 }
 
 TEST(DevicePlacement, ReasonsNameInputAndReader) {

@@ -18,7 +18,8 @@ namespace tensmith::vm {
 class PlannedFunction {
 public:
   explicit PlannedFunction(const std::string &text, std::vector<std::string> devices = {},
-                           std::function<uint32_t(uint32_t, uint32_t)> deviceOf = nullptr)
+                           std::function<uint32_t(uint32_t, uint32_t)> deviceOf = nullptr,
+                           std::function<double(double, double, bool)> cycles = nullptr)
       : context_(registry()) {
     context_.loadAllAvailableDialects();
     module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
@@ -35,6 +36,7 @@ public:
     input.cpu = "generic";
     input.devices = std::move(devices);
     input.deviceOf = std::move(deviceOf);
+    input.cycles = std::move(cycles);
     auto built = buildPlan(input);
     status = built.status();
     if (!built.ok())
@@ -95,6 +97,7 @@ private:
     binding.sizes.assign(sizes.begin(), sizes.end());
     binding.messages = {"index {} is out of range"};
     binding.label = op.getLabel().str();
+    binding.multiplies = op.getKind() == "contraction";
     kernels_.emplace(binding.symbol, op);
     bindings_.emplace(op, std::move(binding));
   }

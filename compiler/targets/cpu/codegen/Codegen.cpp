@@ -2,6 +2,7 @@
 #include "compiler/targets/cpu/codegen/Codegen.h"
 
 #include "compiler/targets/cpu/codegen/BoundsChecks.h"
+#include "compiler/targets/cpu/codegen/ByteConversions.h"
 #include "compiler/targets/cpu/codegen/LibraryCalls.h"
 #include "compiler/targets/cpu/codegen/Lowering.h"
 #include "compiler/targets/cpu/codegen/NativeTarget.h"
@@ -182,6 +183,8 @@ Result<std::string> generate(llvm::Module &module, const Cpu &machine,
   dump(options, ".ll", [&](llvm::raw_ostream &out) { out << module; });
   optimize(module, **target, /*loops=*/!*checked);
   compareHalvesWidened(module);
+  if (machine.isArm64())
+    convertBytesByHalves(module);
   replaceLibraryCalls(module, machine);
   dump(options, ".opt.ll", [&](llvm::raw_ostream &out) { out << module; });
   dump(options, ".s", [&](llvm::raw_ostream &out) {

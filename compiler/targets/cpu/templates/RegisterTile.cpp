@@ -2,6 +2,7 @@
 #include "compiler/targets/cpu/templates/RegisterTile.h"
 
 #include "compiler/kernel/WindowElement.h"
+#include "compiler/targets/cpu/templates/JoinedSums.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -28,15 +29,6 @@ constexpr int64_t kStreamBytes = 16 << 10;
 constexpr int kFirstLevel = 3, kSecondLevel = 2, kData = 1;
 constexpr int64_t kLineBytes = 64;
 
-/// Whether what is stored has at most half the bits of a sum: two vectors become one.
-bool storesHalves(graph::KernelOp kernel, const Contraction &contraction) {
-  unsigned bits = contraction.accumulator.getIntOrFloatBitWidth();
-  return llvm::any_of(kernel.getResultTypes(), [&](Type type) {
-    Type element = storageType(getElementTypeOrSelf(type));
-    return element && isa<IntegerType>(element) && element.getIntOrFloatBitWidth() * 2 <= bits;
-  });
-}
-
 /// What takes a number for each column off the sums, if nothing else reads these. In integers it is
 /// the same where sums begin at less than zero.
 graph::SubOp subtraction(const Contraction &contraction) {
@@ -53,13 +45,15 @@ graph::SubOp subtraction(const Contraction &contraction) {
 }
 
 /// Where all of a register's lanes are multiplied by an instruction, a loop's own work weighs more:
-/// of twice as many steps, if no steps are left over.
+/// of up to four times as many steps, if no steps are left over. Of 16 steps it is one instruction
+/// in 40.
 int64_t usualSteps(const Contraction &contraction, const Machine &machine, RowSource &source) {
   auto depth = constantIndex(source.depth());
-  int64_t twice = 2 * kStepsOfIteration;
-  bool isTwice = productsOf(contraction, machine) && burstOf(contraction, machine) && depth &&
-                 *depth % (twice * contraction.step) == 0;
-  return isTwice ? twice : kStepsOfIteration;
+  if (isa<IntegerType>(contraction.accumulator) && burstOf(contraction, machine) && depth)
+    for (int64_t steps : {4 * kStepsOfIteration, 2 * kStepsOfIteration})
+      if (*depth % (steps * contraction.step) == 0)
+        return steps;
+  return kStepsOfIteration;
 }
 
 } // namespace
@@ -93,8 +87,9 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       masksAreFree_(machine.maskRegisters), burst_(burstOf(contraction, machine)),
-      joins_(storesHalves(kernel, contraction)), products_(productsOf(contraction, machine)),
-      hold_(machine.hold), subtracted_(subtraction(contraction)),
+      joined_(joinedVectors(kernel, contraction, lanes_)),
+      products_(productsOf(contraction, machine)), hold_(machine.hold),
+      subtracted_(subtraction(contraction)),
       outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
   assert((rowsAtOnce() == 1 || rowsAtOnce() == kRows) && "no instruction has more rows");
   readResultShapedOperandsByOffset();
@@ -234,12 +229,13 @@ void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int6
   Value first = math_.mul(panel, contraction_.width), column = resultColumn(first);
   auto finishRow = [&](size_t row) {
     beginResultRow(rows_.numbers[row]);
-    for (int64_t v = 0; v < vectors; ++v) {
+    for (int64_t v = 0, together; v < vectors; v += together) {
       Value mask = maskOf(first, v, vectors, masked);
-      Value sum = sums[row * vectors + v], at = math_.add(column, v * lanes_);
-      if (joins_ && v + 1 < vectors - masked)
-        sum = joined(sum, sums[row * vectors + ++v]);
-      finishVector(row, sum, at, mask);
+      together = joined_;
+      while (together > 1 && v + together > vectors - masked)
+        together /= 2;
+      Value sum = joined(sums.slice(row * size_t(vectors) + size_t(v), size_t(together)));
+      finishVector(row, sum, math_.add(column, v * lanes_), mask);
     }
   };
   for (size_t row = 0; row < rows_.size(); ++row)
@@ -249,8 +245,12 @@ void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int6
       finishRow(row);
 }
 
-Value TileEmitter::joined(Value low, Value high) {
-  auto lanes = llvm::to_vector(llvm::seq<int64_t>(0, 2 * lanes_));
+Value TileEmitter::joined(ValueRange vectors) {
+  if (vectors.size() == 1)
+    return vectors[0];
+  Value low = joined(vectors.take_front(vectors.size() / 2)),
+        high = joined(vectors.drop_front(vectors.size() / 2));
+  auto lanes = llvm::to_vector(llvm::seq<int64_t>(0, int64_t(vectors.size()) * lanes_));
   return emitter_.builder().create<vector::ShuffleOp>(math_.location, low, high, lanes);
 }
 
@@ -671,6 +671,7 @@ Value TileEmitter::loadLanes(Value row, Value k) {
 SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, ValueRange rowPointers,
                                            ValueRange sums, int64_t vectors) {
   auto &builder = emitter_.builder();
+  Type leftElement = getElementTypeOrSelf(contraction_.left.getType());
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   SmallVector<Value> results(sums), left;
   int64_t ofStep = fetchedBytes_ * contraction_.step;
@@ -716,7 +717,8 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
           Value &sum = results[row * size_t(vectors) + size_t(v)];
           Value b = loaded[size_t(ahead * vectors + v)];
           sum = products_ ? products_->emit(builder, math_.location, a, b, sum)
-                          : emitMultiplyAdd(builder, math_.location, a, false, b, false, sum);
+                          : emitMultiplyAdd(builder, math_.location, widen(a, leftElement), false,
+                                            widen(b, right), false, sum);
         }
       }
   }

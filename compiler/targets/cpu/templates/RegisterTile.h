@@ -80,8 +80,8 @@ private:
 
   void finishTile(mlir::Value panel, mlir::ValueRange sums, int64_t vectors, int64_t masked);
 
-  /// Two vectors as one of twice the lanes.
-  mlir::Value joined(mlir::Value low, mlir::Value high);
+  /// 1, 2, 4, ... vectors as one.
+  mlir::Value joined(mlir::ValueRange vectors);
 
   void beginResultRow(mlir::Value row);
 
@@ -216,7 +216,7 @@ private:
   int64_t fetchedBytes_ = 0;                          // of a panel, in a step of one tile
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches
-  bool joins_;                                        // two vectors of sums are finished together
+  int64_t joined_;                                    // vectors of sums that are finished together
   const Intrinsic *products_;                         // null: one by one
   Hold hold_;
   graph::SubOp subtracted_; // takes a number for each column off sums of integers; null: none does
