@@ -337,26 +337,6 @@ void Batch::addLists(const Run &run, std::vector<Tensor> &inputs) const {
     inputs.push_back(each);
 }
 
-/// The pages of a span, which of their places its tokens have, and where the last of these is.
-void Batch::addPlaces(const Run &run, std::vector<Tensor> &inputs) const {
-  int64_t columns = run.pages * kPositions;
-  Tensor table(TS_I64, {1, run.pages});
-  Tensor place(TS_I64, {1, columns}), isNew(TS_BOOL, {1, columns, 1, 1});
-  std::fill_n(place.as<int64_t>(), columns, 0);
-  std::fill_n(isNew.as<bool>(), columns, false);
-  const Part &part = run.parts[0];
-  const PagedSequence &cache = part.sequence->cache;
-  std::copy_n(cache.pages.begin(), run.pages, table.as<int64_t>());
-  for (int64_t i = 0; i < part.count(); ++i) {
-    place.as<int64_t>()[cache.length + i] = i;
-    isNew.as<bool>()[cache.length + i] = true;
-  }
-  Tensor length(TS_I64, {1});
-  *length.as<int64_t>() = cache.length + part.count();
-  for (const Tensor &each : {table, place, isNew, length})
-    inputs.push_back(each);
-}
-
 /// Where the run's results go: hidden rows, logits of single tokens, keys and values.
 std::vector<Tensor> Batch::outputsOf(const Run &run) {
   const Architecture &a = model_->architecture();
@@ -378,7 +358,7 @@ std::vector<Tensor> Batch::outputsOf(const Run &run) {
 void Batch::run(const Run &run) {
   std::vector<Tensor> inputs;
   addTokens(run, inputs);
-  run.isSpan ? addPlaces(run, inputs) : addLists(run, inputs);
+  addLists(run, inputs);
   for (auto &cache : caches_)
     inputs.push_back(format_.view(cache.get(), {pool_.pages() + 1, kPositions}));
   const LanguageModel::Part &part = run.isSpan ? span_ : step_;

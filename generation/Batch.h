@@ -120,7 +120,6 @@ private:
   void drawTokens(const Part &part);
   void addTokens(const Run &run, std::vector<Tensor> &inputs) const;
   void addLists(const Run &run, std::vector<Tensor> &inputs) const;
-  void addPlaces(const Run &run, std::vector<Tensor> &inputs) const;
   std::vector<Tensor> outputsOf(const Run &run);
   std::optional<Token> draw(Sequence &sequence, std::span<float> logits);
   void finish(Sequences &of, Sequences::iterator sequence, BatchEnd end);

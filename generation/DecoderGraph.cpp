@@ -61,24 +61,11 @@ private:
   bool hasLogits() const {
     return options_.form != DecoderForm::Several && options_.form != DecoderForm::PagedSpan;
   }
-  bool isStep() const {
-    return options_.form == DecoderForm::Step || options_.form == DecoderForm::PagedStep;
-  }
-  /// Positions of a sequence's pages.
-  std::string kept() const { return "n*" + number(options_.positions); }
-
   /// Which keys a row sees, and where they are.
   void writePlaces() {
-    if (isStep()) {
-      table_ = g_.input("table", TS_I64, {t_, isPaged() ? "n" : "1"});
-      lengths_ = g_.input("lengths", TS_I64, {t_});
-      firsts_ = g_.input("firsts", TS_I64, {t_});
-    } else if (isPaged()) {
-      table_ = g_.input("table", TS_I64, {"1", "n"});
-      place_ = g_.input("place", TS_I64, {"1", kept()});
-      isNew_ = g_.input("is_new", TS_BOOL, {"1", kept(), "1", "1"});
-      lengths_ = g_.input("lengths", TS_I64, {"1"});
-    }
+    table_ = g_.input("table", TS_I64, {t_, isPaged() ? "n" : "1"});
+    lengths_ = g_.input("lengths", TS_I64, {t_});
+    firsts_ = g_.input("firsts", TS_I64, {t_});
   }
 
   void writeLogits(Value x) {
@@ -186,9 +173,8 @@ private:
     q = rotated(heads(q, a_.heads, at + "attn_q_norm.weight"), a_.heads, layer);
     k = rotated(heads(k, a_.keyHeads, at + "attn_k_norm.weight"), a_.keyHeads, layer);
     v = g_.reshape(v, {t_, number(a_.keyHeads), number(a_.headSize)});
-    Kept key = asKept(k), value = asKept(v);
-    news_.push_back(key.kept), news_.push_back(value.kept);
-    Value y = isStep() ? attendToCache(q, layer) : attend(q, key.numbers, value.numbers, layer);
+    news_.push_back(asKept(k)), news_.push_back(asKept(v));
+    Value y = attend(q, layer);
     return linear(y, at + "attn_output", own, a_.width);
   }
 
@@ -223,34 +209,17 @@ private:
     return parts.size() == 1 ? parts[0] : g_.op("concat", parts, {{"axis", int64_t(2)}});
   }
 
-  /// [n, heads, size] as [1, heads, n, size].
-  Value headsFirst(Value x, int64_t count, const std::string &n) {
-    return g_.reshape(g_.transpose(x, {1, 0, 2}), {"1", number(count), n, number(a_.headSize)});
-  }
-
   // What is kept of keys and values.
 
-  Value fromKept(Value kept) {
-    if (options_.cache.isHalf)
-      return cast(kept, TS_F32);
-    const BlockFormat *blocks = options_.cache.blocks;
-    return blocks ? g_.op("block_values", {kept}, {{"format", std::string(blocks->name)}}) : kept;
-  }
   Value cast(Value x, ts_type to) { return g_.op("cast", {x}, {{"to", to}}); }
 
-  /// Keys or values [t, heads, size]: the numbers that the cache has for them, since nothing else
-  /// is seen of them, and how it keeps those.
-  struct Kept {
-    Value numbers, kept;
-  };
-  Kept asKept(Value x) {
+  /// Keys or values [t, heads, size] as the cache keeps them.
+  Value asKept(Value x) {
     const CacheFormat &cache = options_.cache;
-    if (cache.isHalf) {
-      Value half = cast(x, TS_F16);
-      return {cast(half, TS_F32), half};
-    }
+    if (cache.isHalf)
+      return cast(x, TS_F16);
     if (!cache.blocks)
-      return {x, x};
+      return x;
     bool isSigned = cache.blocks->isSigned;
     std::string heads = number(cache.heads), count = number(cache.blocksOfHead());
     x = g_.reshape(x, {t_, heads, count, number(cache.blocks->elements)});
@@ -267,9 +236,7 @@ private:
     Value divisor =
         g_.op("where", {g_.op("equal", {scale, zero}), g_.scalar(1), scale}); // of zeros
     Value level = g_.op("max", {g_.op("min", {g_.op("div", {x, divisor}), most}), least});
-    level = g_.op("round", {level});
-    return {g_.reshape(g_.op("mul", {level, scale}), {t_, heads, number(cache.size)}),
-            blocksOf(level, half)};
+    return blocksOf(g_.op("round", {level}), half);
   }
 
   /// Bytes of blocks as base/BlockFormats.h has them: the scale's two, then codes, of q4_0 those of
@@ -294,18 +261,9 @@ private:
     return g_.reshape(bytes, {t_, number(cache.heads), number(cache.bytesOfHead())}, TS_U8);
   }
 
-  /// [1, heads, positions, size]: what the pages have, and in its place what is new.
-  Value paged(Value pages, Value news) {
-    Value old = g_.op("gather", {pages, table_}, {{"axis", int64_t(0)}});
-    Dims dims = {"1", kept(), number(a_.keyHeads), number(a_.headSize)};
-    old = fromKept(old);
-    Value placed = g_.op("gather", {news, place_}, {{"axis", int64_t(0)}});
-    Value all = g_.op("where", {isNew_, placed, g_.reshape(old, dims)});
-    return g_.transpose(all, {0, 2, 1, 3});
-  }
-
-  /// Of single tokens, q [t, heads, size]; what is not in pages is one.
-  Value attendToCache(Value q, int64_t layer) {
+  /// q [t, heads, size], each row to what is kept and to the run's own; what is not in pages is
+  /// one.
+  Value attend(Value q, int64_t layer) {
     const CacheFormat &cache = options_.cache;
     auto at = size_t(2 * layer);
     Dims page = {"1", "past", number(a_.keyHeads), number(cache.rowOfHead())};
@@ -322,36 +280,6 @@ private:
                      {"window", a_.hasWindow(layer) ? a_.window : 0},
                      {"q_bits", int64_t(options_.exact ? 0 : 8)}});
     return g_.reshape(y, {t_, number(a_.heads * a_.headSize)});
-  }
-
-  Value attend(Value q, Value k, Value v, int64_t layer) {
-    Value pastKey = pasts_[size_t(2 * layer)], pastValue = pasts_[size_t(2 * layer + 1)];
-    std::vector<Value> operands;
-    std::vector<NamedAttribute> attributes = {
-        {"scale", a_.scoreScale}, {"softcap", a_.scoreCap}, {"is_causal", true}};
-    if (a_.hasWindow(layer))
-      attributes.push_back({"left_window", a_.window - 1});
-    if (isPaged()) {
-      operands = {headsFirst(q, a_.heads, t_),
-                  paged(pastKey, k),
-                  paged(pastValue, v),
-                  TS_NO_VALUE,
-                  TS_NO_VALUE,
-                  TS_NO_VALUE,
-                  lengths_};
-    } else {
-      operands = {headsFirst(q, a_.heads, t_),
-                  headsFirst(k, a_.keyHeads, t_),
-                  headsFirst(v, a_.keyHeads, t_),
-                  TS_NO_VALUE,
-                  headsFirst(fromKept(pastKey), a_.keyHeads, "past"),
-                  headsFirst(fromKept(pastValue), a_.keyHeads, "past"),
-                  TS_NO_VALUE};
-    }
-    Value y = g_.op("attention", operands, attributes);
-    Dims rows = {t_, number(a_.heads * a_.headSize)};
-    y = g_.reshape(y, {number(a_.heads), t_, number(a_.headSize)});
-    return g_.reshape(g_.transpose(y, {1, 0, 2}), rows);
   }
 
   Value activated(Value x) {
@@ -384,9 +312,7 @@ private:
   const GgufFile &file_;
   DecoderOptions options_;
   std::string t_; // tokens of all sequences
-  Value table_ = TS_NO_VALUE, place_ = TS_NO_VALUE, isNew_ = TS_NO_VALUE;
-  Value lengths_ = TS_NO_VALUE; // of what is in pages
-  Value firsts_ = TS_NO_VALUE;  // of steps
+  Value table_ = TS_NO_VALUE, lengths_ = TS_NO_VALUE, firsts_ = TS_NO_VALUE;
   std::vector<Value> cosines_, sines_, pasts_, news_;
   std::map<std::string, Value> matrices_;
   DecoderInputs inputs_;

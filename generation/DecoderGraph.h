@@ -6,24 +6,19 @@
 // the caller lets be written behind the former.
 //
 // Inputs: tokens i64 [t], cosines and sines f32 [t, rotated / 2] (twice where layers with a window
-// rotate otherwise), of steps table, lengths and firsts, for each layer past_key and past_value
+// rotate otherwise), table, lengths and firsts, for each layer past_key and past_value
 // [past, keyHeads, headSize], then the file's tensors. Results: of a step logits f32
 // [1, vocabulary]; for each layer key and value [t, keyHeads, headSize]. All keys and values are as
 // they are kept (CacheFormat.h): f32, f16, or ui8 with the bytes of a head's blocks.
 //
+// Row i sees lengths[i] former positions, i64 [t], in the pages table[i], i64 [t, n], and behind
+// them the rows firsts[i], i64 [t], to i of its own run. So single tokens of any sequences, and
+// spans of a prompt, are attended alike, where keys and values lie. What is not in pages is one
+// page.
+//
 // Paged forms take keys and values from pages that all sequences share (vLLM, arXiv 2309.06180):
 // past_key and past_value are [pages, positions, keyHeads, headSize]. Beside logits they give
 // `hidden` f32 [tokens, width], what the last product is of.
-//
-// A step has single tokens, one, or in pages any number of them of any sequences. Row i sees
-// lengths[i] former positions, i64 [t], in the pages table[i], i64 [t, n], and behind them the rows
-// firsts[i], i64 [t], to i of its own run. What is not in pages is one page.
-//
-// A span in pages has several tokens of one sequence, and room for them in its pages, table i64
-// [1, n]. Of position p of them, `is_new`, bool [1, n * positions, 1, 1], says whether its token is
-// one of these, and `place`, i64 [1, n * positions], which. So keys stand where their positions
-// are, and sums over them have one order. `lengths`, i64 [1], says how many positions have a token,
-// of which the span's are the last.
 #pragma once
 
 #include "generation/Architecture.h"

@@ -42,9 +42,6 @@ public:
   Value reshape(Value x, const Dims &dims, ts_type type = TS_F32) {
     return op("reshape", {x}, {}, &dims, type);
   }
-  Value transpose(Value x, std::vector<int64_t> order) {
-    return op("transpose", {x}, {{"permutation", std::move(order)}});
-  }
   /// From `start` along the last dimension, every `step`-th; `dims` of the result.
   Value columns(Value x, int64_t start, int64_t step, const Dims &dims, ts_type type = TS_F32);
 

@@ -165,14 +165,14 @@ void Context::compute(std::span<const Token> tokens) {
     inputs.push_back(cosines), inputs.push_back(sines);
   }
   std::vector<Tensor> outputs;
-  if (isStep) {
-    // What there is lies in one page, and the run's own row is the first.
-    Tensor table(TS_I64, {1, 1}), length(TS_I64, {1}), first(TS_I64, {1});
-    *table.as<int64_t>() = 0, *length.as<int64_t>() = past, *first.as<int64_t>() = 0;
-    for (const Tensor &each : {table, length, first})
-      inputs.push_back(each);
+  // What there is lies in one page, and the run's rows begin with its first.
+  Tensor table(TS_I64, {count, 1}), lengths(TS_I64, {count}), firsts(TS_I64, {count});
+  std::fill_n(table.as<int64_t>(), count, 0), std::fill_n(firsts.as<int64_t>(), count, 0);
+  std::fill_n(lengths.as<int64_t>(), count, past);
+  for (const Tensor &each : {table, lengths, firsts})
+    inputs.push_back(each);
+  if (isStep)
     outputs.push_back(Tensor::borrow(logits_.data(), {1, a.vocabulary}));
-  }
   const CacheFormat &format = model_->cacheFormat();
   for (std::vector<std::byte> &cache : caches_) {
     inputs.push_back(format.view(cache.data(), {past}));

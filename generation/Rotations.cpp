@@ -72,9 +72,12 @@ void readRotations(Architecture &a, const GgufFile &file, const std::string &pre
     fail(file.name(), "has a factor of attention that is not above 0");
   a.frequencyFactors = divisorsOf(file, "rope_freqs.weight", a.rotated / 2);
   std::string kind = file.text(prefix + "rope.scaling.type", "none");
-  if (kind == "linear")
-    a.rotationScale = 1 / file.real(prefix + "rope.scaling.factor", 1);
-  else if (kind == "yarn")
+  if (kind == "linear") {
+    double factor = file.real(prefix + "rope.scaling.factor", 1);
+    if (!(factor > 0) || !std::isfinite(factor))
+      fail(file.name(), fmt::format("divides rotations by {}, which is not above 0", factor));
+    a.rotationScale = 1 / factor;
+  } else if (kind == "yarn")
     readYarn(a, file, prefix);
   else if (kind != "none" && kind != "longrope")
     fail(file.name(),

@@ -133,6 +133,18 @@ def test_embeddings(paths):
         assert numpy.abs(row - want / numpy.linalg.norm(want)).max() < 1e-5
 
 
+@pytest.mark.parametrize("kind", ["f32", "f16", "q8_0"])
+def test_how_a_prompt_is_cut_changes_no_bit(paths, kind):
+    """Breaks if what is in pages is read as other numbers than what the same piece gives, or if the order of a sum hangs on the piece's rows."""
+    path = paths / f"pieces {kind}"
+    small_decoders.Decoder(head_size=32, rotated=32, width=128, inner=128, store=small_decoders.as_q8_0).write(path)
+    model = tensmith.language.load(path, threads=1, cache_type=kind)
+    prompts = [list(range(3, 103)), [9, 8, 7] * 9]
+    want = model.batch(prompt_piece=256).embed(prompts)
+    for piece in (1, 7, 64):
+        assert numpy.array_equal(model.batch(prompt_piece=piece).embed(prompts), want)
+
+
 def test_what_cannot_be(paths):
     model = tensmith.language.load(paths / FAMILIES[0], threads=1)
     for wrong in ({"sequences": 0}, {"cache_tokens": 100}, {"prompt_piece": 0}, {"cache_tokens": 1 << 40}):

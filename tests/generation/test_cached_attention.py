@@ -181,6 +181,18 @@ def test_where_a_key_lies_changes_no_bit(name, bits, tmp_path):
     assert numpy.array_equal(model.run(*alone)[0][0], want)
 
 
+# Breaks if a thread that has some of a head's queries computes others, or none of them.
+@pytest.mark.parametrize("name, heads, bits", [("f32", 14, 0), ("f16", 9, 0), ("q8_0", 16, 8)])
+def test_one_head_of_keys_on_several_threads(name, heads, bits, tmp_path):
+    case = (name, heads, 1, 128, 128, 64, 0, 0.0)  # long enough for each thread to have a part
+    operands, values = instance(case, 1, 8, 8, numpy.random.default_rng(heads))
+    path = tmp_path / f"attention-{bits}-False.so"
+    check(compiled(case, operands, bits, tmp_path), case, operands, values, bits == 8)
+    want = tensmith.load(str(path), threads=1).run(*operands)[0]
+    for threads in (2, 3, 5):
+        assert numpy.array_equal(tensmith.load(str(path), threads=threads).run(*operands)[0], want)
+
+
 def test_what_is_not_there_is_an_error(tmp_path):
     case = ("q8_0", 2, 1, 32, 32, 4, 0, 0.0)
     good, _ = instance(case, 2, 3, 2, numpy.random.default_rng(1))

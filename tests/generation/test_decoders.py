@@ -56,6 +56,7 @@ def test_divisors_are_those_of_the_context(tmp_path):
     (small_decoders.Decoder(long_rope=(64, -1.0)), "factor of attention"),
     (small_decoders.Decoder(more={"llama.rope.scaling.type": "longrope"}), "rope_factors_short"),
     (small_decoders.Decoder(more={"llama.rope.scaling.type": "dynamic"}), "linear, yarn and longrope"),
+    (small_decoders.Decoder(more={"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 0.0}), "divides rotations by 0"),
 ])  # fmt: skip
 def test_rotations_that_are_none(decoder, message, tmp_path):
     decoder.write(tmp_path / "model.gguf")

@@ -24,6 +24,7 @@ sys.path.insert(0, str(BUILD / "python"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import bit_draws  # noqa: E402
+import bit_networks  # noqa: E402
 
 HERE, NO_COUNTS = "host", "host,-avx512f,-avx2"
 POLARITIES = [(x, w) for x in (0, 1) for w in (0, 1)]
@@ -224,3 +225,22 @@ def test_quantised_layers_of_few_bits(levels, codes, tmp_path):
     sums = bit_draws.convolve(rounded, constants["wq"].astype(numpy.int64), [1, 1], [1, 1, 1, 1], [1, 1], 1)
     wanted = sums.astype(numpy.float32) * (constants["ws"] * constants["s"])[:, None, None] + constants["b"][:, None, None]
     numpy.testing.assert_allclose(ours.run(x)[0], wanted, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", [HERE, "x86-64-v3"])
+def test_a_network_of_few_bits(target, tmp_path):
+    """Breaks if a ResNet-18 with W1A2 in its middle gives another bit than its floats, or if no products of bits are left of it."""
+    import tensmith
+
+    pytest.importorskip("onnxruntime")
+    random = numpy.random.default_rng(5)
+    (tmp_path / "m.onnx").write_bytes(bit_networks.resnet18(random, size=32, widths=(64, 64, 64, 64)))
+    images = random.standard_normal((4, 3, 32, 32)).astype(numpy.float32)
+    bit_networks.quantised(tmp_path / "m.onnx", tmp_path / "q.onnx", images)
+    ours = tensmith.compile(str(tmp_path / "q.onnx"), target=target)
+    if target != HERE:  # which may multiply bytes faster
+        assert bit_networks.in_bits(ours) >= 12
+    for image in images:
+        wanted = bit_networks.in_floats(tmp_path / "q.onnx", image[None])[0]
+        assert (wanted > 0).any()
+        numpy.testing.assert_array_equal(ours.run(image[None])[0], wanted)

@@ -85,10 +85,13 @@ def test_ratios_are_of_medians(tmp_path):
     tree = copy_of_readme(tmp_path, [("bits.json", {"microseconds": {"56x64": times}}), ("nest.json", {"rows": [{"size": 512, "shares": {"packed": [0.5, 0.75, 0.25]}, "bytes_by_packed": [2.0]}]}),
                                      ("janus.json", {"steps": 9, "GAN": {"eager": way, "converted": way, "eager_to_converted": 1.5}}),
                                      ("drafts.json", {"ways": {"lookup": {"guessed": 40, "accepted": 30, "tokens": 60, "steps": 24, "of_plain": 1.75}}}),
+                                     ("tokens.json", {"threads": {"1": {"formats": {"q4_K": {"token behind 16": {"f16": 2.0, "llama.cpp / f16": 1.5, "llama.cpp / q8_0": 1.25}}}}}}),
+                                     ("lookups.json", {"bits": {"1": {"tables_wide": {"median": 98.2}}}}),
                                      ("symbols.json", {"rows": [{"network": "MLP", "inference": 1, "naive inference": 4, "training": 6, "naive training": 12, "buckets": 9}]})])  # fmt: skip
     assert update(tree).returncode == 0
     for page, line in (("bits", "| 56x64 | 8.00 | 4.00 | 2.00 | 3.00 |"), ("nests", "| 512 | 0.50 (0.25 to 0.75) | 2.00 (2.00 to 2.00) |"), ("functions", "| GAN | 3.00 | 3.00 | 1.50 |"),
-                       ("language-models", "| `--lookup` | 40 | 30 | 2.50 | 1.75 |"), ("symbols", "| MLP | 0.25 | 0.50 | 1.50 |")):  # fmt: skip
+                       ("language-models", "| `--lookup` | 40 | 30 | 2.50 | 1.75 |"), ("language-models", "| 1 | q4_K | token behind 16 | 2.0 | 1.50 |  |  | 1.25 |"),
+                       ("bits", "| tables of 16 bits, AVX-512 | 98 |"), ("symbols", "| MLP | 0.25 | 0.50 | 1.50 |")):  # fmt: skip
         assert line in (tree / f"docs/{page}.md").read_text()
 
 

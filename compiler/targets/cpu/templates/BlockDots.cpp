@@ -189,35 +189,42 @@ Value BlockDots::lanesOf(const Sums &sums) {
 /// Of each group of a strip: what bytes are multiplied by, and what the format adds to each number.
 Value BlockDots::scales(Value row, Value &offsets) {
   Value scale;
-  bool areHalves = format_->scale == BlockScale::F16 &&
-                   (!format_->hasOffset() || format_->offset == BlockOffset::F16);
-  if (blocks_ > 1 && areHalves && format_->group == format_->elements) {
-    scale = halves(row, format_->scaleAt);
-    if (format_->hasOffset()) {
-      offsets = halves(row, format_->offsetAt);
-      offsets = create<arith::MulFOp>(offsets, reals(format_->offsetSign, offsets.getType()));
-    }
-  } else {
-    llvm::SmallVector<Value> scaleParts, offsetParts;
-    for (int64_t block = 0; block < blocks_; ++block) {
-      BlockCodes::Vectors of = codes_.vectors(at(row, math_->constant(block * format_->bytes)));
-      scaleParts.push_back(of.scale);
-      if (of.offset)
-        offsetParts.push_back(of.offset);
-    }
-    scale = joined(scaleParts);
-    if (!offsetParts.empty())
-      offsets = joined(offsetParts);
+  if (blocks_ > 1 && hasHalves()) {
+    llvm::SmallVector<Value> blocks;
+    for (int64_t block = 0; block < blocks_; ++block)
+      blocks.push_back(at(row, math_->constant(block * format_->bytes)));
+    return scalesOfBlocks(blocks, offsets);
   }
-  if (unit_ != 1)
-    scale = create<arith::MulFOp>(scale, reals(unit_, scale.getType()));
-  return scale;
+  llvm::SmallVector<Value> scaleParts, offsetParts;
+  for (int64_t block = 0; block < blocks_; ++block) {
+    BlockCodes::Vectors of = codes_.vectors(at(row, math_->constant(block * format_->bytes)));
+    scaleParts.push_back(of.scale);
+    if (of.offset)
+      offsetParts.push_back(of.offset);
+  }
+  scale = joined(scaleParts);
+  if (!offsetParts.empty())
+    offsets = joined(offsetParts);
+  return inUnits(scale);
 }
 
-/// The codes of a strip of a row, a byte each in the order of chunks, to memory.
-void BlockDots::unpack(Value row, Value to) {
-  for (auto [number, chunk] : llvm::enumerate(chunks_))
-    store(codes(row, chunk), to, math_->constant(int64_t(number * chunk.size())));
+/// Of blocks that are one group each, with a scale and perhaps an offset in f16: vectors of them.
+Value BlockDots::scalesOfBlocks(ArrayRef<Value> blocks, Value &offsets) {
+  if (format_->hasOffset()) {
+    offsets = halves(blocks, format_->offsetAt);
+    offsets = create<arith::MulFOp>(offsets, reals(format_->offsetSign, offsets.getType()));
+  }
+  return inUnits(halves(blocks, format_->scaleAt));
+}
+
+bool BlockDots::hasHalves() const {
+  return format_->scale == BlockScale::F16 && format_->group == format_->elements &&
+         (!format_->hasOffset() || format_->offset == BlockOffset::F16);
+}
+
+/// What bytes are multiplied by, of what levels are.
+Value BlockDots::inUnits(Value scale) {
+  return unit_ == 1 ? scale : Value(create<arith::MulFOp>(scale, reals(unit_, scale.getType())));
 }
 
 /// The element of the strip whose code is at that place among all chunks'.
@@ -227,16 +234,17 @@ int64_t BlockDots::elementAt(int64_t place) const {
   return of.block * format_->elements + of.element;
 }
 
-/// An f16 of each block of the strip, converted together: one by one they take more instructions
-/// than all products of the strip.
-Value BlockDots::halves(Value row, int64_t bytes) {
+/// An f16 of each block, converted together: one by one they take more instructions than all
+/// products of a strip.
+Value BlockDots::halves(ArrayRef<Value> blocks, int64_t bytes) {
   Type word = builder().getI16Type();
+  auto count = int64_t(blocks.size());
   llvm::SmallVector<Value> words;
-  for (int64_t block = 0; block < blocks_; ++block)
-    words.push_back(load(word, row, math_->constant(block * format_->bytes + bytes)));
-  Value packed = create<vector::FromElementsOp>(VectorType::get({blocks_}, word), words);
-  Value half = create<arith::BitcastOp>(VectorType::get({blocks_}, builder().getF16Type()), packed);
-  return create<arith::ExtFOp>(f32s(blocks_), half);
+  for (Value block : blocks)
+    words.push_back(load(word, block, math_->constant(bytes)));
+  Value packed = create<vector::FromElementsOp>(VectorType::get({count}, word), words);
+  Value half = create<arith::BitcastOp>(VectorType::get({count}, builder().getF16Type()), packed);
+  return create<arith::ExtFOp>(f32s(count), half);
 }
 
 Value BlockDots::codes(Value row, const Chunk &chunk) {
@@ -247,36 +255,56 @@ Value BlockDots::codes(Value row, const Chunk &chunk) {
       part = create<arith::ShLIOp>(part, bytes(plane.shift, part));
     code = code ? Value(create<arith::OrIOp>(code, part)) : part;
   }
+  return multiplied(code);
+}
+
+/// The bytes that stand for codes in products.
+Value BlockDots::multiplied(Value code) {
   if (format_->isSigned)
     return create<arith::XOrIOp>(code, bytes(-128, code));
   return format_->levels.empty() ? code : levels(code);
 }
 
-/// By one load, where bytes lie side by side and digits are one; else half by half.
+/// Digits of elements, by one mask where they are the same one of each byte.
 Value BlockDots::digits(Value row, const BitPlane &plane, ArrayRef<Place> places) {
   auto count = int64_t(places.size());
-  int64_t first = plane.byteOf(int(places[0].element)),
-          digit = plane.digitOf(int(places[0].element));
-  int64_t block = places[0].block;
   Type i8 = builder().getI8Type();
-  auto startOf = [&](int64_t byte) { return math_->constant(block * format_->bytes + byte); };
   if (plane.span == 1 && plane.bits == 1 && count == kRun) { // bits in the order of elements
-    Value word = load(builder().getI16Type(), row, startOf(first));
+    Value word = load(builder().getI16Type(), row, math_->constant(startOf(plane, places[0])));
     Value flags = create<LLVM::BitcastOp>(VectorType::get({count}, builder().getI1Type()), word);
     return create<arith::ExtUIOp>(VectorType::get({count}, i8), flags);
   }
-  bool isRun = plane.span > 1;
-  for (int64_t i = 0; i < count && isRun; ++i)
-    isRun = places[size_t(i)].block == block &&
-            plane.byteOf(int(places[size_t(i)].element)) == first + i &&
-            plane.digitOf(int(places[size_t(i)].element)) == digit;
-  if (!isRun) {
-    // Bytes of one digit are joined before they are masked.
-    Value halves[] = {digits(row, plane, places.take_front(size_t(count) / 2)),
-                      digits(row, plane, places.drop_front(size_t(count) / 2))};
-    return joined(halves);
-  }
-  Value packed = load(VectorType::get({count}, i8), row, startOf(first));
+  int64_t digit = plane.digitOf(int(places[0].element));
+  bool isOne = plane.span > 1 && llvm::all_of(places, [&](const Place &place) {
+                 return plane.digitOf(int(place.element)) == digit;
+               });
+  if (isOne)
+    return parted(packed(row, plane, places), plane, digit);
+  Value halves[] = {digits(row, plane, places.take_front(size_t(count) / 2)),
+                    digits(row, plane, places.drop_front(size_t(count) / 2))};
+  return joined(halves);
+}
+
+/// The bytes that have the elements' digits: by one load, where they lie side by side, else half by
+/// half.
+Value BlockDots::packed(Value row, const BitPlane &plane, ArrayRef<Place> places) {
+  auto count = int64_t(places.size());
+  int64_t first = startOf(plane, places[0]);
+  bool isRun = true;
+  for (int64_t i = 0; i < count; ++i)
+    isRun &= startOf(plane, places[size_t(i)]) == first + i;
+  if (isRun)
+    return load(VectorType::get({count}, builder().getI8Type()), row, math_->constant(first));
+  Value halves[] = {packed(row, plane, places.take_front(size_t(count) / 2)),
+                    packed(row, plane, places.drop_front(size_t(count) / 2))};
+  return joined(halves);
+}
+int64_t BlockDots::startOf(const BitPlane &plane, const Place &place) const {
+  return place.block * format_->bytes + plane.byteOf(int(place.element));
+}
+
+/// That digit of each byte.
+Value BlockDots::parted(Value packed, const BitPlane &plane, int64_t digit) {
   if (plane.bits == 8)
     return packed;
   if (digit)

@@ -65,11 +65,17 @@ private:
   int64_t lanes() const { return int64_t(chunks_[0].size()) / 4; }
   void roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order);
   Value scales(Value row, Value &offsets);
-  void unpack(Value row, Value to);
+  Value scalesOfBlocks(llvm::ArrayRef<Value> blocks, Value &offsets);
+  bool hasHalves() const;
+  Value inUnits(Value scale);
   int64_t elementAt(int64_t place) const;
-  Value halves(Value row, int64_t bytes);
+  Value halves(llvm::ArrayRef<Value> blocks, int64_t bytes);
   Value codes(Value row, const Chunk &chunk);
+  Value multiplied(Value code);
   Value digits(Value row, const BitPlane &plane, llvm::ArrayRef<Place> places);
+  Value packed(Value row, const BitPlane &plane, llvm::ArrayRef<Place> places);
+  int64_t startOf(const BitPlane &plane, const Place &place) const;
+  Value parted(Value packed, const BitPlane &plane, int64_t digit);
   Value levels(Value codes);
   Value at(Value pointer, Value bytes);
   Value load(mlir::Type type, Value pointer, Value bytes);

@@ -22,43 +22,98 @@ int64_t BlockPanels::bytes() const { return 2 * stripOffsetsAt() - stripScalesAt
 void BlockPanels::unpack(llvm::function_ref<Value(Value)> rowOf, Value panel) {
   IndexMath &math = *dots_.math_;
   Value zero = math.constant(0), one = math.constant(1);
-  int64_t elements = dots_.elements(), groups = dots_.groups();
-  bool hasOffset = dots_.format_->hasOffset();
-  llvm::SmallVector<int64_t> lines; // of each four codes, and of each group's scale
-  for (int64_t place = 0; place < elements; place += kDepth)
-    lines.push_back(dots_.elementAt(place) / kDepth);
-  auto ofGroups = llvm::to_vector(llvm::seq<int64_t>(0, groups));
+  llvm::SmallVector<Value> rows;
+  for (int64_t lane = 0; lane < lanes_; ++lane)
+    rows.push_back(rowOf(math.constant(lane)));
   emitFor(math, zero, math.constant(dots_.strips()), one, [&](Value strip) {
+    Value begin = math.mul(strip, dots_.stripBytes());
+    Value group = math.mul(strip, dots_.groups() * lanes_ * 4);
+    codesOfRows(rows, begin, math.mul(strip, dots_.elements() * lanes_), panel);
+    if (dots_.hasHalves())
+      return scalesOfRows(rows, begin, group, panel);
     emitFor(math, zero, math.constant(lanes_), one, [&](Value lane) {
-      Value row = dots_.at(rowOf(lane), math.mul(strip, dots_.stripBytes()));
-      dots_.unpack(row, dots_.at(panel, math.add(math.mul(lane, elements), stripAt())));
-      Value offsets, scales = dots_.scales(row, offsets), place = math.mul(lane, groups * 4);
-      dots_.store(scales, panel, math.add(place, stripScalesAt()));
-      if (offsets)
-        dots_.store(offsets, panel, math.add(place, stripOffsetsAt()));
+      takeScales(dots_.at(rowOf(lane), begin), math.mul(lane, dots_.groups() * 4), panel);
     });
-    Value group = math.mul(strip, groups * lanes_ * 4);
-    turn(stripAt(), lines, math.mul(strip, elements * lanes_), panel);
-    turn(stripScalesAt(), ofGroups, math.add(group, scalesAt()), panel);
-    if (hasOffset)
-      turn(stripOffsetsAt(), ofGroups, math.add(group, offsetsAt()), panel);
+    giveScales(group, panel);
   });
 }
 
-/// Transposes `lanes` rows of words, which are at `from` in the panel: of the lines behind `to`
-/// each has a column of them, whose number `lines` says.
-void BlockPanels::turn(int64_t from, ArrayRef<int64_t> lines, Value to, Value panel) {
+/// Of a strip, codes or bytes of several of them, turned in registers: each four codes of a row are
+/// in a line of their elements.
+void BlockPanels::codesOfRows(ArrayRef<Value> rows, Value begin, Value to, Value panel) {
+  IndexMath &math = *dots_.math_;
+  const BitPlane &plane = dots_.format_->planes[0];
+  int64_t together = isPacked() ? plane.digits() : 1;
+  auto width = int64_t(dots_.chunks_[0].size());
+  VectorType words = VectorType::get({lanes_}, dots_.builder().getI32Type()),
+             bytes = VectorType::get({lanes_ * kDepth}, dots_.builder().getI8Type());
+  llvm::SmallVector<Value> starts;
+  for (Value row : rows)
+    starts.push_back(dots_.at(row, begin));
+  for (size_t first = 0; first < dots_.chunks_.size(); first += size_t(together)) {
+    llvm::SmallVector<Value> parts, vectors;
+    for (Value start : starts) {
+      const BlockDots::Chunk &chunk = dots_.chunks_[first];
+      parts.push_back(isPacked() ? dots_.packed(start, plane, chunk) : dots_.codes(start, chunk));
+    }
+    int64_t ofRow = width / kDepth;
+    for (int64_t i = 0; i < ofRow; ++i) {
+      auto rowsOfVector = ArrayRef(parts).slice(size_t(i * lanes_ / ofRow), size_t(lanes_ / ofRow));
+      vectors.push_back(create<vector::BitCastOp>(words, dots_.joined(rowsOfVector)));
+    }
+    for (auto [column, vector] : llvm::enumerate(interleaved(std::move(vectors))))
+      for (int64_t digit = 0; digit < together; ++digit) {
+        Value codes = create<vector::BitCastOp>(bytes, vector);
+        if (isPacked())
+          codes = dots_.multiplied(dots_.parted(codes, plane, digit));
+        int64_t place = (int64_t(first) + digit) * width + int64_t(column) * kDepth;
+        int64_t line = dots_.elementAt(place) / kDepth;
+        dots_.store(codes, panel, math.add(to, line * lanes_ * kDepth));
+      }
+  }
+}
+
+void BlockPanels::takeScales(Value row, Value place, Value panel) {
+  IndexMath &math = *dots_.math_;
+  Value offsets, scales = dots_.scales(row, offsets);
+  dots_.store(scales, panel, math.add(place, stripScalesAt()));
+  if (offsets)
+    dots_.store(offsets, panel, math.add(place, stripOffsetsAt()));
+}
+
+void BlockPanels::giveScales(Value to, Value panel) {
+  turn(stripScalesAt(), dots_.math_->add(to, scalesAt()), panel);
+  if (dots_.format_->hasOffset())
+    turn(stripOffsetsAt(), dots_.math_->add(to, offsetsAt()), panel);
+}
+
+/// Transposes `lanes` rows of a strip's scales, which are at `from` in the panel.
+void BlockPanels::turn(int64_t from, Value to, Value panel) {
   IndexMath &math = *dots_.math_;
   auto words = VectorType::get({lanes_}, dots_.builder().getI32Type());
-  auto columns = int64_t(lines.size());
+  int64_t columns = dots_.groups();
   int64_t count = std::min(columns, lanes_), pitch = std::max(columns, lanes_);
   for (int64_t first = 0; first < columns; first += count) {
     llvm::SmallVector<Value> vectors;
     for (int64_t i = 0; i < count; ++i)
       vectors.push_back(dots_.load(words, panel, math.constant(from + (i * pitch + first) * 4)));
-    vectors = interleaved(std::move(vectors));
-    for (int64_t i = 0; i < count; ++i)
-      dots_.store(vectors[size_t(i)], panel, math.add(to, lines[size_t(first + i)] * lanes_ * 4));
+    for (auto [i, vector] : llvm::enumerate(interleaved(std::move(vectors))))
+      dots_.store(vector, panel, math.add(to, (first + int64_t(i)) * lanes_ * 4));
+  }
+}
+
+/// Scales of one group of all rows are converted together, and need not be turned.
+void BlockPanels::scalesOfRows(ArrayRef<Value> rows, Value begin, Value to, Value panel) {
+  IndexMath &math = *dots_.math_;
+  for (int64_t group = 0; group < dots_.groups(); ++group) {
+    llvm::SmallVector<Value> blocks;
+    for (Value row : rows)
+      blocks.push_back(dots_.at(row, math.add(begin, group * dots_.format_->bytes)));
+    Value offsets, scales = dots_.scalesOfBlocks(blocks, offsets);
+    Value place = math.add(to, group * lanes_ * 4);
+    dots_.store(scales, panel, math.add(place, scalesAt()));
+    if (offsets)
+      dots_.store(offsets, panel, math.add(place, offsetsAt()));
   }
 }
 

@@ -3,10 +3,12 @@
 //
 // A panel has as many rows of weights as a vector has lanes. Its codes are unpacked once, to bytes
 // of which each four of a row lie beside the same four of the other rows, so that one instruction
-// (vpdpbusd) multiplies four numbers of x, which all lanes share, by those of all rows. A group's
-// products are whole numbers, which are converted and scaled once for it: of a group of 32 eight
-// instructions multiply, and three or four do the rest, where by rows (BlockDots.h) three follow
-// each. No lanes are added up at the end, and results that lie side by side are stored together.
+// (vpdpbusd) multiplies four numbers of x, which all lanes share, by those of all rows. Where all
+// bits of a code are in one byte, bytes are moved there first, and parted into codes behind that. A
+// group's products are whole numbers, which are converted and scaled once for it: of a group of 32
+// eight instructions multiply, and three or four do the rest, where by rows (BlockDots.h) three
+// follow each. No lanes are added up at the end, and results that lie side by side are stored
+// together.
 //
 // Invariant: each row of x is multiplied in the same order, however many there are: its results
 // depend on that row alone.
@@ -34,14 +36,20 @@ public:
   llvm::SmallVector<Value> multiply(llvm::ArrayRef<Value> rows, Value panel);
 
 private:
-  void turn(int64_t from, llvm::ArrayRef<int64_t> lines, Value to, Value panel);
+  void codesOfRows(llvm::ArrayRef<Value> rows, Value begin, Value to, Value panel);
+  void takeScales(Value row, Value place, Value panel);
+  void giveScales(Value to, Value panel);
+  void scalesOfRows(llvm::ArrayRef<Value> rows, Value begin, Value to, Value panel);
+  void turn(int64_t from, Value to, Value panel);
   llvm::SmallVector<Value> interleaved(llvm::SmallVector<Value> vectors);
   int64_t group() const { return dots_.format_->group; }
-  // In the panel: codes, scales of groups, their offsets, and of one strip, row by row, the same.
+  /// Whether bytes are turned before their digits are parted: fewer of them are moved.
+  bool isPacked() const { return dots_.format_->planes.size() == 1; }
+  // In the panel: codes, scales of groups, their offsets, and of one strip, row by row, the last
+  // two.
   int64_t scalesAt() const { return dots_.columns_ * lanes_; }
   int64_t offsetsAt() const { return scalesAt() + dots_.columns_ / group() * lanes_ * 4; }
-  int64_t stripAt() const { return 2 * offsetsAt() - scalesAt(); }
-  int64_t stripScalesAt() const { return stripAt() + dots_.elements() * lanes_; }
+  int64_t stripScalesAt() const { return 2 * offsetsAt() - scalesAt(); }
   int64_t stripOffsetsAt() const { return stripScalesAt() + dots_.groups() * lanes_ * 4; }
   Value splat(mlir::Type element, Value pointer, Value bytes);
   template <typename Op, typename... Operands> Value create(Operands... operands) {

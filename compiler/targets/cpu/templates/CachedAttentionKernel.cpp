@@ -1,14 +1,15 @@
 // Attention of single queries to keys and values as a cache keeps them: in pages, as floats or in
 // blocks of few bits, which are read from memory once and never expanded there.
 //
-// An item is a head of keys with all heads of q that it serves. Its keys pass a few positions at a
-// time: each is unpacked in registers and multiplied by all of these queries, or by their rounding
-// to 8 bits, where that may be and the machine adds up products of bytes (BlockDots.h). Scores stay
-// in the thread's scratch, of which a softmax makes powers. Then the values pass, each times its
-// powers, with the sums in registers.
+// An item is a head of keys with a chunk of the heads of q that it serves, as many as share what is
+// unpacked of a key in registers. Its keys pass a few positions at a time: each is unpacked there
+// and multiplied by all of these queries, or by their rounding to 8 bits, where that may be and the
+// machine adds up products of bytes (BlockDots.h). Scores stay in the thread's scratch, of which a
+// softmax makes powers. Then the values pass, each times its powers, with the sums in registers.
 //
 // Positions of a page lie side by side; what the same run gives is one more page behind them. A run
-// of positions is passed by all queries before the next, so that it comes from memory once.
+// of positions is passed by all chunks of a head that a thread has before the next, so that it
+// comes from memory once.
 //
 // Floats of a head that fill no whole vectors end in one that is masked. Numbers of heads may be
 // open: only how many queries share a key's unpacking is a constant of the code.
@@ -81,6 +82,10 @@ struct Attention {
     return (*group + chunks - 1) / chunks;
   }
   bool hasWholeChunks() const { return group && *group % together() == 0; }
+  /// Of a head of keys, which serves so many of queries.
+  Value chunks(IndexMath &math, Value size) const {
+    return math.ceilDiv(size, math.constant(together()));
+  }
 };
 
 Attention attentionOf(graph::CachedAttentionOp op, const Machine &machine) {
@@ -118,6 +123,7 @@ public:
   }
 
   void emit(Value begin, Value end) {
+    Value chunks = math_.max(of_.chunks(math_, group_), math_.constant(1));
     Value most = math_.constant(kMostPositions), held = math_.mul(positions_, listed_);
     capacity_ = math_.min(held, most);
     emitter_.check(math_.less(held, most), "lists of pages hold {} positions, which are too many",
@@ -129,15 +135,25 @@ public:
     }
     layOut();
     scratch_ = emitScratch(emitter_, bytes_, begin, end);
-    emitFor(math_, begin, end, math_.constant(1), [&](Value item) { emitItem(item); });
+    // Chunks are numbered by their heads.
+    Value firstHead = math_.div(begin, chunks);
+    Value heads = math_.select(math_.less(begin, end), math_.ceilDiv(end, chunks), firstHead);
+    emitFor(math_, firstHead, heads, math_.constant(1), [&](Value head) {
+      Value before = math_.mul(head, chunks), behind = math_.add(before, chunks);
+      Value first = math_.sub(math_.max(begin, before), before);
+      Value last = math_.sub(math_.min(end, behind), before);
+      emitHead(head, math_.mul(first, of_.together()),
+               math_.min(math_.mul(last, of_.together()), group_));
+    });
   }
 
 private:
   using Values = SmallVector<Value>;
 
-  /// Of an item: its row, its head of keys, and which positions it has.
+  /// Of items: their row, their head of keys, which of its queries they are, and which positions
+  /// these have.
   struct Item {
-    Value row, head, first, length, total, start;
+    Value row, head, begin, end, first, length, total, start;
   };
   /// A run of positions [begin, end), of which `origin` lies at `base`.
   struct Run {
@@ -167,17 +183,20 @@ private:
     return bytesAt(scratch_, math_.add(math_.mul(math_.mul(query, stride_), 4), scoresAt_));
   }
 
-  void emitItem(Value index) {
-    Item item = itemOf(math_.div(index, keyHeads_), math_.rem(index, keyHeads_));
-    Value zero = math_.constant(0), one = math_.constant(1);
-    emitFor(math_, zero, group_, one, [&](Value query) { takeQuery(item, query); });
+  void emitHead(Value number, Value begin, Value end) {
+    Item item = itemOf(math_.div(number, keyHeads_), math_.rem(number, keyHeads_));
+    item.begin = begin, item.end = end;
+    eachQuery(item, [&](Value query) { takeQuery(item, query); });
     eachRun(item, op_.getKeys(), op_.getNewKeys(), of_.keys.bytes,
             [&](const Run &run) { score(item, run); });
-    emitFor(math_, zero, group_, one, [&](Value query) { normalise(item, query); });
-    clearSums();
+    eachQuery(item, [&](Value query) { normalise(item, query); });
+    clearSums(item);
     eachRun(item, op_.getValues(), op_.getNewValues(), of_.values.bytes,
             [&](const Run &run) { addValues(item, run); });
-    emitFor(math_, zero, group_, one, [&](Value query) { give(item, query); });
+    eachQuery(item, [&](Value query) { give(item, query); });
+  }
+  void eachQuery(const Item &item, llvm::function_ref<void(Value)> visit) {
+    emitFor(math_, item.begin, item.end, math_.constant(1), visit);
   }
 
   Item itemOf(Value row, Value head) {
@@ -190,7 +209,7 @@ private:
     Value total = math_.add(length, math_.add(math_.sub(row, first), 1));
     Value seen = math_.min(total, math_.constant(int64_t(op_.getWindow())));
     Value start = op_.getWindow() ? math_.sub(total, seen) : math_.constant(0);
-    return {row, head, first, length, total, start};
+    return {row, head, {}, {}, first, length, total, start};
   }
   Value indexAt(Value tensor, Value offset) {
     return index(emitter_.load(emitter_.buffer(tensor), i64_, offset));
@@ -267,10 +286,10 @@ private:
   }
 
   /// The queries of each chunk; the last again where there are no more.
-  void eachChunk(llvm::function_ref<void(const Values &)> visit) {
+  void eachChunk(const Item &item, llvm::function_ref<void(const Values &)> visit) {
     int64_t together = of_.together();
     Value last = math_.sub(group_, math_.constant(1));
-    emitFor(math_, math_.constant(0), group_, math_.constant(together), [&](Value first) {
+    emitFor(math_, item.begin, item.end, math_.constant(together), [&](Value first) {
       Values queries;
       for (int64_t i = 0; i < together; ++i) {
         Value query = math_.add(first, i);
@@ -284,7 +303,7 @@ private:
 
   void score(const Item &item, const Run &run) {
     Value last = math_.sub(run.end, math_.constant(1));
-    eachChunk([&](const Values &queries) {
+    eachChunk(item, [&](const Values &queries) {
       emitFor(math_, run.begin, run.end, math_.constant(kPositions), [&](Value position) {
         Values places;
         for (int64_t i = 0; i < kPositions; ++i)
@@ -395,9 +414,10 @@ private:
 
   // Values.
 
-  void clearSums() {
-    int64_t lanes = of_.values.lanes;
-    emitFor(math_, math_.constant(0), math_.mul(group_, of_.values.padded()), math_.constant(lanes),
+  void clearSums(const Item &item) {
+    int64_t lanes = of_.values.lanes, padded = of_.values.padded();
+    emitFor(math_, math_.mul(item.begin, padded), math_.mul(item.end, padded),
+            math_.constant(lanes),
             [&](Value at) { emitter_.store(sums(), f32_, at, zeros(lanes)); });
   }
 
@@ -417,7 +437,7 @@ private:
     int64_t vectors = heads.size < heads.lanes ? 1 : vectorsTogether();
     int64_t width = vectors * heads.lanes, whole = heads.size / width;
     int64_t widthBytes = width / heads.format.elements * heads.format.bytes;
-    eachChunk([&](const Values &queries) {
+    eachChunk(item, [&](const Values &queries) {
       emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(1), [&](Value part) {
         Vectors of{math_.mul(part, width), math_.mul(part, widthBytes), vectors, {}};
         addVectors(item, run, queries, of);
@@ -595,9 +615,10 @@ KernelParts cachedAttentionParts(graph::KernelOp kernel, graph::CachedAttentionO
     auto keys = dimValues(math, sizes, root.getKeys().getType());
     Value positions = math.mul(dimValues(math, sizes, root.getTable().getType())[1], keys[1]);
     Value group = math.div(q[1], math.max(keys[2], math.constant(1)));
-    Value work = math.mul(math.mul(math.add(positions, 1), group),
-                          attention.keys.size + attention.values.size);
-    return {math.mul(q[0], keys[2]), grainOf(math, math.div(work, math.constant(8)))};
+    Value work = math.mul(math.add(positions, 1),
+                          attention.together() * (attention.keys.size + attention.values.size));
+    return {math.mul(math.mul(q[0], keys[2]), attention.chunks(math, group)),
+            grainOf(math, math.div(work, math.constant(8)))};
   };
   parts.body = [=, &machine](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     CachedAttentionEmitter(emitter, kernel, attention, machine, results).emit(begin, end);
