@@ -162,6 +162,49 @@ def test_a_call_within_a_recording_is_recorded():
         assert ts.grad(lambda x: tnp.sum(function(x)))(tnp.ones(2)).tolist() == [2.0, 2.0]
 
 
+# ---- scopes of the program's own
+
+
+@pytest.mark.parametrize("way", ["plain", "raise", "escape", "return", "break"])
+def test_scopes_are_entered_and_left(way):
+    # Breaks if a scope is not left by each way out of its block, or what it swallows goes on.
+    results = []
+    for function in (ts.function(speculated.scoped), speculated.scoped):
+        scopes, told = (speculated.Scope(), speculated.Scope()), []
+        for number in range(5):
+            try:
+                told.append(described(function(*scopes, speculated.ones() * number, way)))
+            except KeyError as error:
+                told.append(str(error))
+        results.append((told, [vars(each) for each in scopes]))
+    assert results[0] == results[1]
+
+
+def test_scopes_are_converted():
+    function = ts.function(speculated.scoped)
+    scopes = (speculated.Scope(), speculated.Scope())
+    for number in range(4):
+        function(*scopes, speculated.ones() * number, "raise")
+    assert function.statistics()["converted"] == 3, function.explain()
+
+
+@pytest.mark.parametrize("name", ["__call__", "__exit__", "half"])
+def test_methods_that_are_called_by_the_language_are_assumed(name, monkeypatch):
+    # Breaks if special methods and those of classes are taken for what they were, whatever the class has now.
+    results = []
+    for function in (ts.function(speculated.scoped), speculated.scoped):
+        scopes, told = (speculated.Scope(), speculated.Scope()), []
+        for number in range(6):
+            with monkeypatch.context() as patch:
+                if number >= 3:
+                    patch.setattr(speculated.Scope, name, vars(speculated.OtherScope)[name])
+                told.append(described(function(*scopes, speculated.ones() * number, "plain")))
+        results.append((told, [vars(each) for each in scopes]))
+        if function is not speculated.scoped:
+            assert function.statistics()["converted"] >= 3, function.explain()
+    assert results[0] == results[1]
+
+
 # ---- indices, trees, what has no conversion
 
 
