@@ -2,10 +2,12 @@
 #include "eager/Dispatch.h"
 
 #include "eager/Coexecution.h"
+#include "eager/CoexecutionLock.h"
 #include "eager/Kernels.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <new>
 #include <pthread.h>
 #include <stdexcept>
@@ -261,7 +263,10 @@ void orderForks() {
     Engine::ofProcess().afterFork(isChild);
   };
   auto inParent = [] { after(false); };
-  auto inChild = [] { after(true); };
+  auto inChild = [] {
+    after(true);
+    Entry::beginAnew();
+  };
   static const int ordered = pthread_atfork(before, inParent, inChild);
   (void)ordered;
 }
@@ -533,6 +538,35 @@ Status wait(const Array &array, bool toWrite) {
     return {};
   LetGo unlocked;
   return waitNow(array, toWrite);
+}
+
+/// Does not keep the memory; who has the snapshot does.
+struct Snapshot {
+  Array of, copy; // without their storages
+  std::weak_ptr<Storage> memory;
+};
+
+Result<Array> snapshotOf(const Array &array) {
+  if (Status status = waitUnlocked(array); !status.ok())
+    return status;
+  Storage &storage = *array.storage();
+  bool isSeenAlike = storage.snapshot && storage.snapshot->of.hasForm(array);
+  std::shared_ptr<Storage> kept = isSeenAlike ? storage.snapshot->memory.lock() : nullptr;
+  Result<Array> now = dense(array);
+  if (!now.ok())
+    return now;
+  if (kept && std::memcmp(kept->data, now->data(), size_t(kept->bytes)) == 0)
+    return storage.snapshot->copy.on(std::move(kept));
+  if (now->storage() == array.storage()) {
+    now = Array::allocate(array.type(), array.shape());
+    if (!now.ok())
+      return now;
+    if (Status status = copyElements(*now, array); !status.ok())
+      return status;
+  }
+  storage.snapshot = std::make_shared<Snapshot>(
+      Snapshot{array.on(nullptr), now->on(nullptr), now->storage()});
+  return now;
 }
 
 void setCaller(const Caller &given) { caller = given; }

@@ -6,6 +6,7 @@
 #include "reference/Elements.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -138,11 +139,13 @@ std::optional<std::string> Tape::constantText(const Array &array) {
       !Engine::ofProcess().isReady(array.storage()->variable))
     return std::nullopt;
   double number = array.asHostTensor().getDouble(0);
-  if (number != 0 && number != 1 && number != -1 && number != 2 && number != 0.5)
-    return std::nullopt;
-  char text[16];
-  std::snprintf(text, sizeof text, "%g", number);
-  return text;
+  if (number == 0)
+    return std::signbit(number) ? "-0" : "0";
+  constexpr std::pair<double, const char *> kTexts[] = {{1, "1"}, {-1, "-1"}, {2, "2"}, {0.5, "0.5"}};
+  for (auto [each, text] : kTexts)
+    if (number == each)
+      return text;
+  return std::nullopt;
 }
 
 std::optional<Tape::Number> Tape::constant(const Array &array) {
@@ -315,7 +318,9 @@ Result<Tape::Number> Tape::read(const Array &array) {
     return *number;
   if (isWhole_ || !array.storage()->isShared())
     return input(array);
-  Result<Array> copy = copyOf(array); // others write it whenever they like
+  if (Status status = wait(array); !status.ok())
+    return status;
+  Result<Array> copy = snapshotOf(array);
   if (!copy.ok())
     return copy.status();
   return input(*copy);

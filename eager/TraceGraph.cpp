@@ -22,9 +22,9 @@ Attributes textAttribute(const std::string &text) {
 Status tell(Tape &tape, const Deed &deed) {
   switch (deed.kind) {
   case Deed::Kind::Operation:
-    return tape.record(deed.op->name, deed.attributes, deed.operands, deed.results);
+    return tape.record(deed.op->name, deed.attributes(), deed.operands, deed.results);
   case Deed::Kind::Concat:
-    return tape.record("concat", deed.attributes, deed.operands, deed.results);
+    return tape.record("concat", deed.attributes(), deed.operands, deed.results);
   case Deed::Kind::Program:
     return tape.record("program", textAttribute(deed.program->text), deed.operands, deed.results);
   case Deed::Kind::Write:
@@ -39,7 +39,7 @@ Status tell(Tape &tape, const Deed &deed) {
 bool areSame(const Trace &a, const Trace &b) {
   return std::equal(a.deeds.begin(), a.deeds.end(), b.deeds.begin(), b.deeds.end(),
                     [](const Deed &a, const Deed &b) {
-                      return a.kind == b.kind && a.stack == b.stack && a.signature == b.signature;
+                      return a.kind == b.kind && a.stack == b.stack && a.signature() == b.signature();
                     });
 }
 
@@ -62,6 +62,8 @@ struct Numbering {
 };
 
 } // namespace
+
+const Meaning Deed::kNone;
 
 Views::Views(std::span<const Deed> deeds) {
   for (const Deed &deed : deeds)
@@ -138,15 +140,15 @@ size_t wayOf(std::span<const Deed> deeds) {
   for (const Deed &deed : deeds) {
     if (!deed.computes())
       continue;
-    mix(std::hash<std::string>()(deed.signature.what));
-    for (int each : deed.signature.which)
+    mix(std::hash<std::string>()(deed.signature().what));
+    for (int each : deed.signature().which)
       mix(size_t(each));
   }
   return way;
 }
 
 int TraceGraph::node(const Deed &deed) const {
-  auto found = nodes_.find({deed.signature.what, deed.stack});
+  auto found = nodes_.find({deed.signature().what, deed.stack});
   return found == nodes_.end() ? -1 : found->second;
 }
 
@@ -182,7 +184,7 @@ void TraceGraph::link() {
   neighbours_.clear();
   cutAfter_.clear();
   auto nodeOf = [&](const Deed &deed) {
-    Key key(deed.signature.what, deed.stack);
+    Key key(deed.signature().what, deed.stack);
     if (auto found = nodes_.find(key); found != nodes_.end())
       return found->second;
     auto before = known.find(key);
