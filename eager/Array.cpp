@@ -110,6 +110,14 @@ Result<Array> Array::later(DataType type, Shape shape) {
   return Array({type, std::move(shape), std::move(strides), 0, *count}, std::move(storage));
 }
 
+Result<Array> Array::later(const Array &like) {
+  if (!like.isDense() || like.offset() != 0)
+    return later(like.type(), like.shape());
+  auto storage = std::make_shared<Storage>();
+  storage->bytes = like.size() * byteSize(like.type());
+  return Array(like.form_, std::move(storage));
+}
+
 Array Array::adopt(HostTensor tensor) {
   auto keeper = std::make_shared<const HostTensor>(std::move(tensor));
   Array result = borrow(keeper->type(), keeper->shape(), denseStrides(keeper->shape()),

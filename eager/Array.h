@@ -53,6 +53,7 @@ public:
   static Result<Array> allocate(DataType type, Shape shape);
   /// Of memory that is set aside by `provide`, before anything is written.
   static Result<Array> later(DataType type, Shape shape);
+  static Result<Array> later(const Array &like); // of its type and shape
   Status provide() const;
   /// On the memory of a host tensor, which nobody else may change.
   static Array adopt(HostTensor tensor);

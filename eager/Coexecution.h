@@ -159,7 +159,7 @@ private:
     bool isComing() const { return !putOffBy.empty(); }
     size_t lastMetBefore(size_t end) const;
     /// On no storage where nobody holds it any more.
-    Array seen(const Geometry &as) const;
+    Array seen(const Array &as) const { return as.on(storage.lock()); }
   };
 
   void beginSignature(char kind);

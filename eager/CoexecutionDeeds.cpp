@@ -72,10 +72,6 @@ size_t Coexecution::Known::lastMetBefore(size_t end) const {
   return after == metAgainAt.begin() ? firstMetAt : *std::prev(after);
 }
 
-Array Coexecution::Known::seen(const Geometry &as) const {
-  return asMet.view(as.shape, as.strides, as.offset).on(storage.lock());
-}
-
 /// While the step goes on no other storage comes to be at the place of one that it has met and that
 /// is gone, since what keeps the count of its holders lies there, too.
 Coexecution::Known &Coexecution::meetStorage(const Array &array) {

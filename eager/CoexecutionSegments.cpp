@@ -83,14 +83,14 @@ Status Coexecution::launch(const Segment &segment) {
   size_t constant = 0;
   for (const Segment::Value &value : segment.inputs) {
     inputs.push_back(value.storage < 0 ? segment.constants[constant++]
-                                       : numbered(value.storage).seen(value.geometry));
+                                       : numbered(value.storage).seen(value.as));
     if (!inputs.back())
       return {};
   }
   for (const Segment::Value &value : segment.outputs) {
     bool isMet = value.isMade && value.storage < nextNumber();
-    Result<Array> output = isMet ? numbered(value.storage).seen(value.geometry)
-                                 : Array::later(value.geometry.type, value.geometry.shape);
+    Result<Array> output = isMet ? numbered(value.storage).seen(value.as)
+                                 : Array::later(value.as);
     if (!output.ok())
       return output.status();
     if (Status status = output->provide(); !status.ok())
@@ -129,7 +129,7 @@ Status Coexecution::finishSegment(std::span<const size_t> deeds) {
   for (const Segment::Value &value : segment.outputs) {
     if (value.isMade)
       continue;
-    to.push_back(numbered(value.storage).seen(value.geometry));
+    to.push_back(numbered(value.storage).seen(value.as));
     from.push_back(std::move(coming_.at(value.storage)));
   }
   return moveInto(to, from);

@@ -157,6 +157,21 @@ std::optional<Tape::Number> Tape::constant(const Array &array) {
   return value;
 }
 
+/// An input that is the same single number, bit for bit, and is always given as it is.
+std::optional<Tape::Number> Tape::equalInput(const Array &array) const {
+  auto isFixed = [&](const Array &x) {
+    return x.rank() == 0 && x.storage()->bytes == byteSize(x.type()) && !isActive(x) &&
+           Engine::ofProcess().isReady(x.storage()->variable);
+  };
+  if (!isFixed(array))
+    return std::nullopt;
+  auto found = std::find_if(inputs_.begin(), inputs_.end(), [&](const Input &input) {
+    return input.array.type() == array.type() && isFixed(input.array) &&
+           std::memcmp(input.array.data(), array.data(), size_t(byteSize(array.type()))) == 0;
+  });
+  return found == inputs_.end() ? std::nullopt : std::optional(found->value);
+}
+
 void Tape::renewLeaves() {
   for (auto &[pointer, known] : known_) {
     std::shared_ptr<Storage> storage = known.storage.lock();
@@ -315,6 +330,8 @@ Result<Tape::Number> Tape::read(const Array &array) {
     return complexIsRefused("an operand");
   bool mayDiffer = isStrict_ && isWhole_; // even a number that is 0 now
   if (std::optional<Number> number = mayDiffer ? std::nullopt : constant(array))
+    return *number;
+  if (std::optional<Number> number = sharesNumbers_ ? equalInput(array) : std::nullopt)
     return *number;
   if (isWhole_ || !array.storage()->isShared())
     return input(array);

@@ -98,23 +98,25 @@ Status build(Segment &segment, const SegmentSource &of) {
   segment.outputs.clear();
   std::vector<Tape::Number> numbers;
   std::set<Tape::Number> given;
-  auto give = [&](int storage, const Geometry &geometry, Tape::Number value, bool isMade) {
+  auto give = [&](int storage, const Array &as, Tape::Number value, bool isMade) {
     if (!given.insert(value).second || !tape->isComputed(value))
-      value = tape->add("identity", {}, {value}, {{geometry.type, geometry.shape}});
+      value = tape->add("identity", {}, {value}, {{as.type(), as.shape()}});
     numbers.push_back(value);
-    segment.outputs.push_back({storage, geometry, isMade});
+    segment.outputs.push_back({storage, as.on(nullptr), isMade});
   };
   for (int storage : segment.wanted) {
     const Array &array = of.array(storage);
     Result<Tape::Number> value = tape->read(array);
     if (!value.ok())
       return value.status();
-    give(storage, Geometry(array), *value, true);
+    give(storage, array, *value, true);
     written.erase(storage);
   }
   for (int storage : written)
-    if (auto base = tape->baseOf(of.array(storage)); base && !of.isMade(storage))
-      give(storage, base->first, base->second, false);
+    if (auto base = tape->baseOf(of.array(storage)); base && !of.isMade(storage)) {
+      const auto &[as, value] = *base;
+      give(storage, of.array(storage).view(as.shape, as.strides, as.offset), value, false);
+    }
   Tape::Program program = tape->program(numbers);
   tape->release();
   segment.text = std::move(program.text);
@@ -125,7 +127,7 @@ Status build(Segment &segment, const SegmentSource &of) {
   for (const Array &input : program.inputs) {
     auto found = of.numbers.find(input.storage().get());
     segment.inputs.push_back(
-        {found == of.numbers.end() ? -1 : found->second, Geometry(input), false});
+        {found == of.numbers.end() ? -1 : found->second, input.on(nullptr), false});
     if (found == of.numbers.end())
       segment.constants.push_back(input);
     else

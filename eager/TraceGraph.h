@@ -79,10 +79,11 @@ private:
 
 /// Deeds as one program: what a read depends on, or all that are left, or a block.
 struct Segment {
-  /// A storage by its number in the step, or in the block; `geometry`: as the program has it.
+  /// A storage by its number in the step, or in the block; `as`: as the program has it, without the
+  /// storage.
   struct Value {
     int storage;
-    Geometry geometry;
+    Array as;
     bool isMade; // by a deed of this segment, so that it can be written before Python gets there
   };
   size_t begin = 0, end = 0; // deeds that are compared, and were met while it was under way

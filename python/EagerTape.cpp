@@ -132,6 +132,7 @@ void bindLeaves(nb::class_<Tensor> &tensor) {
 
 void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
   nb::class_<Tape>(m, "Tape")
+      .def("share_numbers", &Tape::shareNumbers)
       .def("begin", &Tape::begin)
       .def("end", &Tape::end)
       .def("watch",
