@@ -257,3 +257,15 @@ def test_marks_on_functions_are_not_assumed():
         marked.mark = number % 2
         found.append(function(marked, tnp.ones(1)).item())
     assert found == [1, 2, 1, 2]
+
+
+def test_a_tensor_that_was_right_is_looked_at_again_where_it_is_another():
+    # Breaks if what was right the last time is taken for right once the tensor is of another type or shape, or asks for gradients.
+    like, leaf = tnp.ones((2, 3), dtype=tnp.float32), tnp.ones((2, 3), dtype=tnp.float32)
+    leaf.requires_grad = True
+    holds = residual._eager.Guards([("tensor", like), ("shape", like)]).failed
+    fits, turned = tnp.zeros((2, 3), dtype=tnp.float32), tnp.zeros((3, 2), dtype=tnp.float32).T
+    others = {0: [leaf, tnp.zeros((2, 3)), 1.0], 1: [tnp.zeros((3, 2), dtype=tnp.float32), tnp.zeros(6, dtype=tnp.float32)]}
+    for number, wrong in others.items():
+        for other in wrong:
+            assert [holds((x, x)) for x in (like, fits, fits, other, turned, other)] == [-1, -1, -1, number, -1, number]
