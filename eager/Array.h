@@ -33,9 +33,9 @@ struct Storage {
   /// like, so while there is one, an operation on the storage is done before whoever issues it goes
   /// on.
   std::atomic<int> sharers{0};
-  std::shared_ptr<Leaf> leaf;    // of what derivatives are asked for; else null
+  std::shared_ptr<Leaf> leaf;         // of what derivatives are asked for; else null
   std::shared_ptr<Snapshot> snapshot; // the last one of memory that others may write
-  std::shared_ptr<Tape> history; // the tape that has recorded how it was computed (Tape.h)
+  std::shared_ptr<Tape> history;      // the tape that has recorded how it was computed (Tape.h)
   /// How many steps under way have met it, and may not have computed it yet (Coexecution.h). Of
   /// what stands for a tensor of a recorded step: 1, always.
   int steps = 0;
@@ -75,9 +75,7 @@ public:
   std::byte *data() const { return storage_->data + offset() * byteSize(type()); }
 
   /// The same place of another storage, or of none: what is left to say of a tensor without it.
-  Array on(std::shared_ptr<Storage> storage) const {
-    return {form_, std::move(storage)};
-  }
+  Array on(std::shared_ptr<Storage> storage) const { return {form_, std::move(storage)}; }
   /// The same storage seen otherwise; the caller answers for the bounds.
   Array view(Shape shape, Strides strides, int64_t offset) const;
   /// One of NumPy's broadcasts; nothing where the shapes don't fit, or where the result's has no

@@ -215,8 +215,9 @@ bool Coexecution::isComputedAgain(const std::set<size_t> &deeds) const {
   return std::any_of(putOff_.begin(), putOff_.end(), [&](size_t i) {
     const Deed &deed = deeds_[i];
     return deed.segment < 0 && deed.program && deed.program->derives && !deeds.contains(i) &&
-           std::any_of(deed.numbers.begin(), deed.numbers.begin() + ptrdiff_t(deed.operands.size()),
-                       [&](int number) { return taken.contains(number); });
+           std::any_of(
+               deed.numbers.begin(), deed.numbers.begin() + ptrdiff_t(deed.operands.size()),
+               [&](int number) { return taken.contains(number); });
   });
 }
 

@@ -89,8 +89,7 @@ Status Coexecution::launch(const Segment &segment) {
   }
   for (const Segment::Value &value : segment.outputs) {
     bool isMet = value.isMade && value.storage < nextNumber();
-    Result<Array> output = isMet ? numbered(value.storage).seen(value.as)
-                                 : Array::later(value.as);
+    Result<Array> output = isMet ? numbered(value.storage).seen(value.as) : Array::later(value.as);
     if (!output.ok())
       return output.status();
     if (Status status = output->provide(); !status.ok())

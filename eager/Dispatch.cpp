@@ -564,8 +564,8 @@ Result<Array> snapshotOf(const Array &array) {
     if (Status status = copyElements(*now, array); !status.ok())
       return status;
   }
-  storage.snapshot = std::make_shared<Snapshot>(
-      Snapshot{array.on(nullptr), now->on(nullptr), now->storage()});
+  storage.snapshot =
+      std::make_shared<Snapshot>(Snapshot{array.on(nullptr), now->on(nullptr), now->storage()});
   return now;
 }
 

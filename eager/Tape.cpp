@@ -141,7 +141,8 @@ std::optional<std::string> Tape::constantText(const Array &array) {
   double number = array.asHostTensor().getDouble(0);
   if (number == 0)
     return std::signbit(number) ? "-0" : "0";
-  constexpr std::pair<double, const char *> kTexts[] = {{1, "1"}, {-1, "-1"}, {2, "2"}, {0.5, "0.5"}};
+  constexpr std::pair<double, const char *> kTexts[] = {
+      {1, "1"}, {-1, "-1"}, {2, "2"}, {0.5, "0.5"}};
   for (auto [each, text] : kTexts)
     if (number == each)
       return text;

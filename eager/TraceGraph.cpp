@@ -39,7 +39,8 @@ Status tell(Tape &tape, const Deed &deed) {
 bool areSame(const Trace &a, const Trace &b) {
   return std::equal(a.deeds.begin(), a.deeds.end(), b.deeds.begin(), b.deeds.end(),
                     [](const Deed &a, const Deed &b) {
-                      return a.kind == b.kind && a.stack == b.stack && a.signature() == b.signature();
+                      return a.kind == b.kind && a.stack == b.stack &&
+                             a.signature() == b.signature();
                     });
 }
 

@@ -51,7 +51,7 @@ struct Deed {
   std::vector<int> numbers = {}; // of the step's storages, of both; -1: of a constant, which stays
   ViewStep view = {};            // View: results[0] is one of operands[0]
   std::shared_ptr<const Meaning> meaning = {}; // none: of what is not compared
-  int segment = -1;       // -1: of none yet
+  int segment = -1;                            // -1: of none yet
   bool isDone = false;    // by itself or with its block, not by a path's segment
   size_t stack = 0;       // the call stack, hashed
   std::string place = {}; // for people

@@ -4,9 +4,9 @@
 // A call runs no code of the program: values are compared by identity, or have exactly the type of
 // a constant, which is one of Python's immutable ones or an element type.
 //
-// A step's own work leaves little of this in the caches, so that a check costs what it has to fetch.
-// What most of them need lies side by side, and of a tensor whose type and shape are those of the
-// call before, by identity, these are not looked at.
+// A step's own work leaves little of this in the caches, so that a check costs what it has to
+// fetch. What most of them need lies side by side, and of a tensor whose type and shape are those
+// of the call before, by identity, these are not looked at.
 #include "python/Eager.h"
 
 #include <nanobind/stl/pair.h>
