@@ -540,23 +540,23 @@ Status wait(const Array &array, bool toWrite) {
   return waitNow(array, toWrite);
 }
 
-/// Does not keep the memory; who has the snapshot does.
+/// Kept by the storage that it is of, so that whether it is there does not depend on who else is.
 struct Snapshot {
-  Array of, copy; // without their storages
-  std::weak_ptr<Storage> memory;
+  Array of, copy; // the one without its storage
 };
 
 Result<Array> snapshotOf(const Array &array) {
   if (Status status = waitUnlocked(array); !status.ok())
     return status;
   Storage &storage = *array.storage();
-  bool isSeenAlike = storage.snapshot && storage.snapshot->of.hasForm(array);
-  std::shared_ptr<Storage> kept = isSeenAlike ? storage.snapshot->memory.lock() : nullptr;
   Result<Array> now = dense(array);
   if (!now.ok())
     return now;
-  if (kept && std::memcmp(kept->data, now->data(), size_t(kept->bytes)) == 0)
-    return storage.snapshot->copy.on(std::move(kept));
+  if (storage.snapshot && storage.snapshot->of.hasForm(array)) {
+    const Array &kept = storage.snapshot->copy;
+    if (std::memcmp(kept.data(), now->data(), size_t(kept.storage()->bytes)) == 0)
+      return kept;
+  }
   if (now->storage() == array.storage()) {
     now = Array::allocate(array.type(), array.shape());
     if (!now.ok())
@@ -564,8 +564,7 @@ Result<Array> snapshotOf(const Array &array) {
     if (Status status = copyElements(*now, array); !status.ok())
       return status;
   }
-  storage.snapshot =
-      std::make_shared<Snapshot>(Snapshot{array.on(nullptr), now->on(nullptr), now->storage()});
+  storage.snapshot = std::make_shared<Snapshot>(Snapshot{array.on(nullptr), *now});
   return now;
 }
 
