@@ -81,6 +81,8 @@ bool setAsideWhenFree(Storage &storage, int64_t bytes) {
 
 } // namespace
 
+const Array::Form Array::kNone;
+
 Result<Array> Array::allocate(DataType type, Shape shape) {
   Result<Array> result = later(type, std::move(shape));
   if (result.ok())
@@ -93,23 +95,27 @@ Status Array::provide() const {
   if (storage_->data || storage_->bytes == 0 || setAsideWhenFree(*storage_, storage_->bytes))
     return {};
   return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
-                                                   toString(shape_) + " (" +
+                                                   toString(shape()) + " (" +
                                                    std::to_string(storage_->bytes) + " bytes)");
 }
 
 Result<Array> Array::later(DataType type, Shape shape) {
-  Array result;
   std::optional<int64_t> count = elementCount(shape);
   if (!count)
     return Status(StatusCode::ResourceExhausted,
                   "a tensor of shape " + toString(shape) + " has too many elements");
-  result.storage_ = std::make_shared<Storage>();
-  result.storage_->bytes = *count * byteSize(type);
-  result.type_ = type;
-  result.size_ = *count;
-  result.strides_ = denseStrides(shape);
-  result.shape_ = std::move(shape);
-  return result;
+  auto storage = std::make_shared<Storage>();
+  storage->bytes = *count * byteSize(type);
+  Strides strides = denseStrides(shape);
+  return Array({type, std::move(shape), std::move(strides), 0, *count}, std::move(storage));
+}
+
+Result<Array> Array::later(const Array &like) {
+  if (!like.isDense() || like.offset() != 0)
+    return later(like.type(), like.shape());
+  auto storage = std::make_shared<Storage>();
+  storage->bytes = like.size() * byteSize(like.type());
+  return Array(like.form_, std::move(storage));
 }
 
 Array Array::adopt(HostTensor tensor) {
@@ -122,67 +128,63 @@ Array Array::adopt(HostTensor tensor) {
 
 Array Array::borrow(DataType type, Shape shape, Strides strides, void *data, bool writable,
                     std::shared_ptr<const void> owner) {
-  Array result;
-  result.type_ = type;
-  result.size_ = elementCount(shape).value_or(0);
-  result.shape_ = std::move(shape);
-  result.strides_ = std::move(strides);
-  result.storage_ = std::make_shared<Storage>();
-  result.storage_->data = static_cast<std::byte *>(data);
-  result.storage_->bytes = result.size_ * byteSize(type);
-  result.storage_->writable = writable;
-  result.storage_->owner = std::move(owner);
-  result.storage_->sharers = 1;
-  return result;
+  int64_t count = elementCount(shape).value_or(0);
+  auto storage = std::make_shared<Storage>();
+  storage->data = static_cast<std::byte *>(data);
+  storage->bytes = count * byteSize(type);
+  storage->writable = writable;
+  storage->owner = std::move(owner);
+  storage->sharers = 1;
+  return {{type, std::move(shape), std::move(strides), 0, count}, std::move(storage)};
 }
 
 bool Array::isDense() const {
+  const auto &[type, shape, strides, offset, size] = form();
   int64_t expected = 1;
-  for (size_t axis = shape_.size(); axis-- > 0; expected *= shape_[axis])
-    if (shape_[axis] != 1 && strides_[axis] != expected)
-      return size_ == 0;
+  for (size_t axis = shape.size(); axis-- > 0; expected *= shape[axis])
+    if (shape[axis] != 1 && strides[axis] != expected)
+      return size == 0;
   return true;
 }
 
 Array Array::view(Shape shape, Strides strides, int64_t offset) const {
-  Array result = *this;
-  result.size_ = elementCount(shape).value_or(0);
-  result.shape_ = std::move(shape);
-  result.strides_ = std::move(strides);
-  result.offset_ = offset;
-  return result;
+  int64_t size = elementCount(shape).value_or(0);
+  return {{type(), std::move(shape), std::move(strides), offset, size}, storage_};
 }
 
 std::optional<Array> Array::broadcastTo(const Shape &shape) const {
-  if (shape.size() < shape_.size() || !elementCount(shape))
+  const Shape &own = this->shape();
+  if (shape.size() < own.size() || !elementCount(shape))
     return std::nullopt;
   Strides strides(shape.size(), 0);
-  size_t lead = shape.size() - shape_.size();
-  for (size_t axis = 0; axis < shape_.size(); ++axis) {
-    if (shape_[axis] == shape[lead + axis])
-      strides[lead + axis] = strides_[axis];
-    else if (shape_[axis] != 1)
+  size_t lead = shape.size() - own.size();
+  for (size_t axis = 0; axis < own.size(); ++axis) {
+    if (own[axis] == shape[lead + axis])
+      strides[lead + axis] = this->strides()[axis];
+    else if (own[axis] != 1)
       return std::nullopt;
   }
-  return view(shape, std::move(strides), offset_);
+  return view(shape, std::move(strides), offset());
 }
 
 std::optional<Array> Array::reshaped(const Shape &shape) const {
-  if (isDense() || size_ == 0)
-    return view(shape, denseStrides(shape), offset_);
+  if (isDense() || size() == 0)
+    return view(shape, denseStrides(shape), offset());
+  const Shape &own = this->shape();
+  const Strides &ownSteps = this->strides();
   // Runs of dimensions that are walked as one may be cut anew; a run's size is a product of new
   // dimensions.
   Shape sizes;
   Strides steps;
-  for (size_t axis = 0; axis < shape_.size(); ++axis) {
-    if (shape_[axis] == 1)
+  for (size_t axis = 0; axis < own.size(); ++axis) {
+    if (own[axis] == 1)
       continue;
-    if (!sizes.empty() && steps.back() == strides_[axis] * shape_[axis]) {
-      sizes.back() *= shape_[axis];
-      steps.back() = strides_[axis];
+    if (!sizes.empty() && steps.back() == ownSteps[axis] * own[axis]) {
+      sizes.back() *= own[axis];
+      steps.back() = ownSteps[axis];
     } else {
-      sizes.push_back(shape_[axis]);
-      steps.push_back(strides_[axis]);
+      sizes.push_back(own[axis]);
+      steps.push_back(ownSteps[axis]);
     }
   }
   Strides strides(shape.size(), 0);
@@ -204,29 +206,29 @@ std::optional<Array> Array::reshaped(const Shape &shape) const {
     step *= shape[axis];
     left /= shape[axis];
   }
-  return view(shape, std::move(strides), offset_);
+  return view(shape, std::move(strides), offset());
 }
 
 Array Array::permuted(std::span<const int64_t> axes) const {
   Shape shape;
   Strides strides;
   for (int64_t axis : axes) {
-    shape.push_back(shape_[size_t(axis)]);
-    strides.push_back(strides_[size_t(axis)]);
+    shape.push_back(this->shape()[size_t(axis)]);
+    strides.push_back(this->strides()[size_t(axis)]);
   }
-  return view(std::move(shape), std::move(strides), offset_);
+  return view(std::move(shape), std::move(strides), offset());
 }
 
 Array Array::part(bool imaginary) const {
-  Array result = *this;
-  result.type_ = type_ == DataType::C64 ? DataType::F32 : DataType::F64;
-  for (int64_t &stride : result.strides_)
+  Form part = form();
+  part.type = type() == DataType::C64 ? DataType::F32 : DataType::F64;
+  for (int64_t &stride : part.strides)
     stride *= 2;
-  result.offset_ = 2 * offset_ + imaginary;
-  return result;
+  part.offset = 2 * offset() + imaginary;
+  return {std::move(part), storage_};
 }
 
-HostTensor Array::asHostTensor() const { return HostTensor(type_, shape_, data(), storage_); }
+HostTensor Array::asHostTensor() const { return HostTensor(type(), shape(), data(), storage_); }
 
 Resources resourcesOfProcess() {
   static const auto budget = std::make_shared<Budget>(0);

@@ -3,7 +3,8 @@
 //
 // A view is an array on another one's storage: a write through one is seen through all. What orders
 // reads and writes is the storage's variable in the engine, so an element may be looked at only
-// after Engine::wait for that variable. An Array is a handle: copies share everything.
+// after Engine::wait for that variable. An Array is a handle: copies share everything, also its
+// shape and strides, and so take no memory; tapes and steps keep several of each operand.
 #pragma once
 
 #include "base/Budget.h"
@@ -17,6 +18,7 @@
 namespace tensmith::eager {
 
 struct Leaf;
+struct Snapshot;
 class Tape;
 
 /// Memory of one array and its views.
@@ -31,8 +33,9 @@ struct Storage {
   /// like, so while there is one, an operation on the storage is done before whoever issues it goes
   /// on.
   std::atomic<int> sharers{0};
-  std::shared_ptr<Leaf> leaf;    // of what derivatives are asked for; else null
-  std::shared_ptr<Tape> history; // the tape that has recorded how it was computed (Tape.h)
+  std::shared_ptr<Leaf> leaf;         // of what derivatives are asked for; else null
+  std::shared_ptr<Snapshot> snapshot; // the last one of memory that others may write
+  std::shared_ptr<Tape> history;      // the tape that has recorded how it was computed (Tape.h)
   /// How many steps under way have met it, and may not have computed it yet (Coexecution.h). Of
   /// what stands for a tensor of a recorded step: 1, always.
   int steps = 0;
@@ -50,6 +53,7 @@ public:
   static Result<Array> allocate(DataType type, Shape shape);
   /// Of memory that is set aside by `provide`, before anything is written.
   static Result<Array> later(DataType type, Shape shape);
+  static Result<Array> later(const Array &like); // of its type and shape
   Status provide() const;
   /// On the memory of a host tensor, which nobody else may change.
   static Array adopt(HostTensor tensor);
@@ -58,23 +62,20 @@ public:
                       std::shared_ptr<const void> owner);
 
   explicit operator bool() const { return storage_ != nullptr; }
-  DataType type() const { return type_; }
-  const Shape &shape() const { return shape_; }
-  const Strides &strides() const { return strides_; }
-  int64_t rank() const { return int64_t(shape_.size()); }
-  int64_t size() const { return size_; }
-  int64_t offset() const { return offset_; }
+  DataType type() const { return form().type; }
+  const Shape &shape() const { return form().shape; }
+  const Strides &strides() const { return form().strides; }
+  int64_t rank() const { return int64_t(shape().size()); }
+  int64_t size() const { return form().size; }
+  int64_t offset() const { return form().offset; }
   bool isDense() const; // row-major without gaps
+  bool hasForm(const Array &other) const { return form_ == other.form_ || form() == other.form(); }
   const std::shared_ptr<Storage> &storage() const { return storage_; }
   VariableRef variable() const { return {storage_, &storage_->variable}; }
-  std::byte *data() const { return storage_->data + offset_ * byteSize(type_); }
+  std::byte *data() const { return storage_->data + offset() * byteSize(type()); }
 
   /// The same place of another storage, or of none: what is left to say of a tensor without it.
-  Array on(std::shared_ptr<Storage> storage) const {
-    Array result = *this;
-    result.storage_ = std::move(storage);
-    return result;
-  }
+  Array on(std::shared_ptr<Storage> storage) const { return {form_, std::move(storage)}; }
   /// The same storage seen otherwise; the caller answers for the bounds.
   Array view(Shape shape, Strides strides, int64_t offset) const;
   /// One of NumPy's broadcasts; nothing where the shapes don't fit, or where the result's has no
@@ -91,10 +92,22 @@ public:
   HostTensor asHostTensor() const;
 
 private:
-  DataType type_ = DataType::Undefined;
-  Shape shape_;
-  Strides strides_;
-  int64_t offset_ = 0, size_ = 0; // elements
+  /// How elements lie in a storage. Never changes, since several arrays share it.
+  struct Form {
+    DataType type = DataType::Undefined;
+    Shape shape = {};
+    Strides strides = {};
+    int64_t offset = 0, size = 0; // elements
+    bool operator==(const Form &) const = default;
+  };
+  Array(std::shared_ptr<const Form> form, std::shared_ptr<Storage> storage)
+      : form_(std::move(form)), storage_(std::move(storage)) {}
+  Array(Form form, std::shared_ptr<Storage> storage)
+      : Array(std::make_shared<const Form>(std::move(form)), std::move(storage)) {}
+  const Form &form() const { return form_ ? *form_ : kNone; }
+  static const Form kNone;
+
+  std::shared_ptr<const Form> form_; // null: of no type
   std::shared_ptr<Storage> storage_;
 };
 

@@ -52,7 +52,7 @@ Status Coexecution::end() {
     else if (!block_.candidates.empty())
       status = fallBack("the step ends");
   } else if (isFollowing_) {
-    auto goesOn = [&](const auto &path) { return path->signatures.size() != compared_; };
+    auto goesOn = [&](const auto &path) { return path->meanings.size() != compared_; };
     Deed end{Deed::Kind::Read};
     if (!std::all_of(candidates_.begin(), candidates_.end(), goesOn)) {
       std::erase_if(candidates_, goesOn);
@@ -180,11 +180,11 @@ Status Coexecution::redo(const Deed &deed) {
       return status;
   switch (deed.kind) {
   case Deed::Kind::Operation:
-    return computeInto(*deed.op, deed.attributes, deed.operands, deed.results);
+    return computeInto(*deed.op, deed.attributes(), deed.operands, deed.results);
   case Deed::Kind::Program:
     return runInto(deed.program, "program", deed.operands, deed.results);
   case Deed::Kind::Concat:
-    return concatenateInto(deed.attributes.integer("axis"), deed.operands, deed.results[0]);
+    return concatenateInto(deed.attributes().integer("axis"), deed.operands, deed.results[0]);
   case Deed::Kind::Write:
     return copyInto(deed.results[0], deed.operands[0]);
   case Deed::Kind::View:

@@ -43,10 +43,10 @@ namespace tensmith::eager {
 
 /// The deeds of a whole step.
 struct Path {
-  std::vector<Signature> signatures;
+  std::vector<std::shared_ptr<const Meaning>> meanings;
   std::vector<std::string> places;
   std::vector<size_t> stacks;
-  size_t way = 0; // of `signatures`, without reads
+  size_t way = 0; // of all but reads
   std::vector<std::shared_ptr<Segment>> segments;
   int64_t runs = 0,
           lastRun = 0; // how often it was followed; the number of the step that took it last
@@ -72,7 +72,7 @@ class WayHistory {
 public:
   void note(size_t way, bool isPath);
   bool areMostlyPaths() const;
-  /// Steps go few ways, of which the last was no path.
+  /// Steps go few ways, of which one is no path: the next step may take it.
   bool asksForPath() const;
   /// For tests: no path is followed where there are blocks.
   void ignorePaths() { looksForPaths_ = false; }
@@ -145,9 +145,10 @@ private:
     std::weak_ptr<Storage> storage;
     int64_t bytes;
     std::optional<Shape> leaf; // what derivatives are asked for
-    /// By which of the deeds that are compared: the first, and each that is the first since Python
-    /// could write the elements.
-    std::vector<size_t> metAt;
+    /// By which of the deeds that are compared, and by each that was the first since Python could
+    /// write the elements.
+    size_t firstMetAt;
+    std::vector<size_t> metAgainAt = {};
     bool isMade = false;     // by a deed of the step
     bool isWritable = false; // by Python, since it was met last
     size_t madeBy = 0;       // the segment, once it is known
@@ -158,11 +159,13 @@ private:
     bool isComing() const { return !putOffBy.empty(); }
     size_t lastMetBefore(size_t end) const;
     /// On no storage where nobody holds it any more.
-    Array seen(const Geometry &as) const;
+    Array seen(const Array &as) const { return as.on(storage.lock()); }
   };
 
-  Result<std::vector<Array>> meet(Deed deed, const std::vector<reference::ResultType> &types);
-  Status keep(Deed deed);
+  void beginSignature(char kind);
+  Result<std::vector<Array>> meet(Deed deed, const Attributes &attributes,
+                                  const std::vector<reference::ResultType> &types);
+  Status keep(Deed deed, const Attributes &attributes = {});
   Status takeOperand(Array &array, Deed &deed);
   Status go();
   void giveResults(Arrays results);
@@ -172,12 +175,13 @@ private:
   Status meetRead(const Array &array, bool toWrite);
   bool depends(const Array &array, bool toWrite) const;
   static Status settleOthers(const Coexecution *step, const Array &array, bool toWrite);
-  Result<bool> follows(Deed &deed);
-  bool followsPaths(const Signature &signature);
+  Result<bool> follows(Deed &deed, const Attributes &attributes);
+  bool followsPaths(Deed &deed);
   Segment *segmentUnderWay() const; // null: it is not clear which
   Known &numbered(int number);      // by a segment
   int nextNumber() const;
   std::vector<size_t> neededFor(const Known &known, bool isAll) const;
+  bool isComputedAgain(const std::set<size_t> &deeds) const;
   void takeIntoSegment(std::span<const size_t> deeds);
   bool isOnlyWay(const Segment &segment) const;
   Status advance();
@@ -217,6 +221,7 @@ private:
   // ---- of the step
   bool isFollowing_ = false;
   std::vector<Deed> deeds_;
+  Signature signature_; // of the deed that is being met
   std::vector<std::set<int>>
       alive_; // at the end of each segment, what Python held of what was made
   std::unordered_map<const Storage *, int> numbers_;

@@ -34,12 +34,13 @@ bool WayHistory::areMostlyPaths() const {
 }
 
 bool WayHistory::asksForPath() const {
-  if (!looksForPaths_ || last_.size() < 2 * kFewWays || last_.back().isPath)
+  if (!looksForPaths_ || last_.size() < 2 * kFewWays)
     return false;
-  std::set<size_t> ways;
+  std::map<size_t, bool> ways; // whether it was a path when it was taken last
   for (const Way &each : last_)
-    ways.insert(each.way);
-  return ways.size() <= kFewWays;
+    ways[each.way] = each.isPath;
+  return ways.size() <= kFewWays &&
+         std::any_of(ways.begin(), ways.end(), [](const auto &way) { return !way.second; });
 }
 
 int BlockUnderWay::number(int storage) {
@@ -99,7 +100,7 @@ Result<bool> Coexecution::followsBlocks(Deed &deed) {
   if (block_.candidates.empty())
     block_ = {graph_.from(node), deeds_.size()};
   std::vector<int> which;
-  for (int storage : deed.signature.which)
+  for (int storage : deed.signature().which)
     which.push_back(block_.number(storage));
   std::erase_if(block_.candidates, [&](const BlockRef &each) {
     return each->nodes[block_.met] != node || each->which[block_.met] != which;

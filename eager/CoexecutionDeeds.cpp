@@ -57,17 +57,6 @@ Result<Array> numberOf(const Array &array) {
   return copy;
 }
 
-/// The elements as they are, in memory of nobody else's.
-Result<Array> snapshotOf(const Array &array) {
-  Coexecution::Paused paused;
-  Tape::Paused untold;
-  Result<Array> copy = Array::allocate(array.type(), array.shape());
-  if (copy.ok())
-    if (Status status = copyInto(*copy, array); !status.ok())
-      return status;
-  return copy;
-}
-
 } // namespace
 
 // ---- storages
@@ -79,12 +68,8 @@ Coexecution::Known *Coexecution::find(const Array &array) {
 
 /// The deed that brings the elements which a segment takes that ends before the deed `end`.
 size_t Coexecution::Known::lastMetBefore(size_t end) const {
-  auto after = std::lower_bound(metAt.begin(), metAt.end(), end);
-  return after == metAt.begin() ? metAt.front() : *std::prev(after);
-}
-
-Array Coexecution::Known::seen(const Geometry &as) const {
-  return asMet.view(as.shape, as.strides, as.offset).on(storage.lock());
+  auto after = std::lower_bound(metAgainAt.begin(), metAgainAt.end(), end);
+  return after == metAgainAt.begin() ? firstMetAt : *std::prev(after);
 }
 
 /// While the step goes on no other storage comes to be at the place of one that it has met and that
@@ -92,13 +77,13 @@ Array Coexecution::Known::seen(const Geometry &as) const {
 Coexecution::Known &Coexecution::meetStorage(const Array &array) {
   if (Known *known = find(array)) {
     if (std::exchange(known->isWritable, false))
-      known->metAt.push_back(compared_);
+      known->metAgainAt.push_back(compared_);
     return *known;
   }
   int number = int(known_.size());
   Storage &storage = *array.storage();
   numbers_[&storage] = number;
-  known_.push_back({number, array.on(nullptr), array.storage(), storage.bytes, {}, {compared_}});
+  known_.push_back({number, array.on(nullptr), array.storage(), storage.bytes, {}, compared_});
   if (storage.leaf)
     known_.back().leaf = storage.leaf->shape;
   ++storage.steps;
@@ -135,7 +120,7 @@ Status Coexecution::settleOthers(const Coexecution *step, const Array &array, bo
 /// are part of a graph's structure, and memory that others write whenever they like, are taken as
 /// they are.
 Status Coexecution::takeOperand(Array &array, Deed &deed) {
-  Signature &signature = deed.signature;
+  Signature &signature = signature_;
   if (Status status = settleOthers(this, array, /*toWrite=*/false); !status.ok())
     return status;
   std::optional<std::string> constant;
@@ -219,8 +204,26 @@ std::set<int> Coexecution::aliveWhenIdle(std::span<const size_t> deeds) const {
   return alive(deeds);
 }
 
+/// Whether deeds that are put off compute again what these do: a backward pass does, of the same
+/// tensors.
+bool Coexecution::isComputedAgain(const std::set<size_t> &deeds) const {
+  std::set<int> taken;
+  for (size_t i : deeds)
+    for (size_t k = 0; k < deeds_[i].operands.size(); ++k)
+      taken.insert(deeds_[i].numbers[k]);
+  taken.erase(-1);
+  return std::any_of(putOff_.begin(), putOff_.end(), [&](size_t i) {
+    const Deed &deed = deeds_[i];
+    return deed.segment < 0 && deed.program && deed.program->derives && !deeds.contains(i) &&
+           std::any_of(
+               deed.numbers.begin(), deed.numbers.begin() + ptrdiff_t(deed.operands.size()),
+               [&](int number) { return taken.contains(number); });
+  });
+}
+
 /// The deeds of no segment yet that a storage's elements depend on, in order. All of them where a
-/// write in place is among these, since others may read what was there before.
+/// write in place is among these, since others may read what was there before; and where others
+/// compute the same, which one program does once.
 std::vector<size_t> Coexecution::neededFor(const Known &known, bool isAll) const {
   std::set<size_t> needed;
   std::vector<std::pair<int, size_t>> open{{known.number, deeds_.size()}}; // as before that deed
@@ -238,6 +241,7 @@ std::vector<size_t> Coexecution::neededFor(const Known &known, bool isAll) const
         open.emplace_back(deed.numbers[k], i);
     }
   }
+  isAll = isAll || isComputedAgain(needed);
   return isAll ? allPutOff() : std::vector<size_t>(needed.begin(), needed.end());
 }
 
@@ -272,9 +276,9 @@ void Coexecution::takeIntoSegment(std::span<const size_t> deeds) {
 // ---- deeds
 
 /// A deed whose signature is complete: it is followed, or recorded.
-Status Coexecution::keep(Deed deed) {
+Status Coexecution::keep(Deed deed, const Attributes &attributes) {
   if (isFollowing_) {
-    Result<bool> isKnown = follows(deed);
+    Result<bool> isKnown = follows(deed, attributes);
     if (!isKnown.ok())
       return isKnown.status();
     if (!*isKnown)
@@ -282,6 +286,8 @@ Status Coexecution::keep(Deed deed) {
         return status;
   }
   if (!isFollowing_) {
+    if (!deed.meaning)
+      deed.meaning = std::make_shared<const Meaning>(Meaning{signature_, attributes});
     deed.place = placeOfCall();
     deed.stack = stackOfCall();
     deed.isDone = true;
@@ -301,17 +307,20 @@ Status Coexecution::go() {
   return status;
 }
 
-/// A deed that makes its results. `types`: with shapes.
-Result<std::vector<Array>> Coexecution::meet(Deed deed,
+void Coexecution::beginSignature(char kind) {
+  signature_.what.assign(1, kind);
+  signature_.which.clear();
+}
+
+/// A deed that makes its results, whose signature has begun. `types`: with shapes.
+Result<std::vector<Array>> Coexecution::meet(Deed deed, const Attributes &attributes,
                                              const std::vector<reference::ResultType> &types) {
   Entry entry;
   deed.numbers.reserve(deed.operands.size() + types.size());
-  deed.signature.which.reserve(deed.operands.size());
-  deed.signature.what.reserve(32 + 96 * deed.operands.size());
   for (Array &operand : deed.operands)
     if (Status status = takeOperand(operand, deed); !status.ok())
       return status;
-  if (Status status = keep(std::move(deed)); !status.ok())
+  if (Status status = keep(std::move(deed), attributes); !status.ok())
     return status;
   std::vector<Array> results;
   for (const reference::ResultType &type : types) {
@@ -335,12 +344,12 @@ Result<std::vector<Array>> Coexecution::meet(Deed deed,
 Result<std::vector<Array>> Coexecution::operation(const Operator &op, const Attributes &attributes,
                                                   Arrays operands,
                                                   const std::vector<reference::ResultType> &types) {
-  Deed deed{Deed::Kind::Operation, &op, attributes};
+  Deed deed{Deed::Kind::Operation, &op};
   deed.operands.assign(operands.begin(), operands.end());
-  deed.signature.what = "p";
-  append(deed.signature.what, int64_t(reinterpret_cast<intptr_t>(&op)));
-  append(deed.signature.what, attributes);
-  return meet(std::move(deed), types);
+  beginSignature('p');
+  append(signature_.what, int64_t(reinterpret_cast<intptr_t>(&op)));
+  append(signature_.what, attributes);
+  return meet(std::move(deed), attributes, types);
 }
 
 Result<std::vector<Array>> Coexecution::program(std::shared_ptr<const Compiled> compiled,
@@ -348,19 +357,21 @@ Result<std::vector<Array>> Coexecution::program(std::shared_ptr<const Compiled> 
                                                 const std::vector<reference::ResultType> &types) {
   Deed deed{Deed::Kind::Program};
   deed.operands.assign(operands.begin(), operands.end());
-  deed.signature.what = "g";
-  append(deed.signature.what, int64_t(reinterpret_cast<intptr_t>(compiled.get())));
+  beginSignature('g');
+  append(signature_.what, int64_t(reinterpret_cast<intptr_t>(compiled.get())));
   deed.program = std::move(compiled);
-  return meet(std::move(deed), types);
+  return meet(std::move(deed), {}, types);
 }
 
 Result<Array> Coexecution::concat(int64_t axis, Arrays operands, DataType type, Shape shape) {
   Deed deed{Deed::Kind::Concat};
   deed.operands.assign(operands.begin(), operands.end());
-  deed.attributes.set("axis", axis);
-  deed.signature.what = "j";
-  append(deed.signature.what, axis);
-  Result<std::vector<Array>> results = meet(std::move(deed), {{type, std::move(shape)}});
+  Attributes attributes;
+  attributes.set("axis", axis);
+  beginSignature('j');
+  append(signature_.what, axis);
+  Result<std::vector<Array>> results =
+      meet(std::move(deed), attributes, {{type, std::move(shape)}});
   if (!results.ok())
     return results.status();
   return results->front();
@@ -379,12 +390,12 @@ Result<bool> Coexecution::write(const Array &to, const Array &from) {
     return false;
   }
   Deed deed{Deed::Kind::Write};
-  deed.signature.what = "w";
+  beginSignature('w');
   Array operand = from;
   if (Status status = takeOperand(operand, deed); !status.ok())
     return status;
-  deed.signature.which.push_back(meetStorage(to).number);
-  append(deed.signature.what, to);
+  signature_.which.push_back(meetStorage(to).number);
+  append(signature_.what, to);
   deed.operands.push_back(std::move(operand));
   if (Status status = keep(std::move(deed)); !status.ok())
     return status;
@@ -436,7 +447,8 @@ Status Coexecution::meetRead(const Array &array, bool toWrite) {
     return {};
   Entry entry;
   Deed deed{Deed::Kind::Read};
-  deed.signature = {toWrite ? "R" : "r", {known->number}};
+  beginSignature(toWrite ? 'R' : 'r');
+  signature_.which.push_back(known->number);
   deed.operands.push_back(known->asMet);
   deed.numbers.push_back(known->number);
   if (Status status = keep(std::move(deed)); !status.ok())

@@ -5,6 +5,7 @@
 
 #include "eager/Dispatch.h"
 
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -21,15 +22,31 @@ inline std::vector<Coexecution *> &stepsUnderWay() {
 class Entry {
 public:
   Entry() {
-    if (lock().try_lock())
-      return;
-    LetGo unlocked;
-    lock().lock();
+    if (!lock().try_lock()) {
+      LetGo unlocked;
+      lock().lock();
+    }
+    ++held();
   }
-  ~Entry() { lock().unlock(); }
+  ~Entry() {
+    --held();
+    lock().unlock();
+  }
   Entry(const Entry &) = delete;
 
+  /// In the child of a fork: the thread that had the lock may not be there to give it back. What
+  /// its step has put off is done by whoever reads it, as before.
+  static void beginAnew() {
+    std::construct_at(&lock());
+    for (int i = 0; i < held(); ++i)
+      lock().lock();
+  }
+
 private:
+  static int &held() { // by the calling thread, so many times
+    static thread_local int count = 0;
+    return count;
+  }
   static std::recursive_mutex &lock() {
     static auto *mutex = new std::recursive_mutex; // threads may outlive the process's statics
     return *mutex;

@@ -16,14 +16,14 @@ namespace {
 constexpr size_t kMostPaths = 32;
 
 bool areSame(const Path &a, const Path &b, size_t end) {
-  return a.signatures.size() >= end && b.signatures.size() >= end &&
-         std::equal(a.signatures.begin(), a.signatures.begin() + ptrdiff_t(end),
-                    b.signatures.begin());
+  return a.meanings.size() >= end && b.meanings.size() >= end &&
+         std::equal(a.meanings.begin(), a.meanings.begin() + ptrdiff_t(end), b.meanings.begin(),
+                    [](const auto &x, const auto &y) { return x->signature == y->signature; });
 }
 
 /// Segments end where a read is, or where the step ends.
 bool endsWithRead(const Path &path, const Segment &segment) {
-  return segment.end < path.signatures.size();
+  return segment.end < path.meanings.size();
 }
 
 /// Whether a segment of `other` is one of `path`, too. What is read at its end decides which deeds
@@ -109,17 +109,17 @@ Status Coexecution::addPath(const Trace &trace) {
   auto close = [&] {
     auto segment = std::make_shared<Segment>();
     segment->begin = begin;
-    segment->end = path->signatures.size();
+    segment->end = path->meanings.size();
     path->segments.push_back(std::move(segment));
   };
   for (const Deed &deed : trace.deeds) {
     if (deed.kind == Deed::Kind::Read) {
       close();
-      begin = path->signatures.size() + 1;
+      begin = path->meanings.size() + 1;
     }
     if (deed.kind == Deed::Kind::View)
       continue;
-    path->signatures.push_back(deed.signature);
+    path->meanings.push_back(deed.meaning);
     path->places.push_back(deed.place);
     path->stacks.push_back(deed.stack);
   }
@@ -158,7 +158,8 @@ Status Coexecution::addPath(const Trace &trace) {
       return status;
   }
   auto known = std::find_if(paths_.begin(), paths_.end(), [&](const auto &other) {
-    return other->signatures == path->signatures;
+    return other->meanings.size() == path->meanings.size() &&
+           areSame(*other, *path, path->meanings.size());
   });
   path->lastRun = counts_.steps;
   if (known != paths_.end()) {

@@ -9,20 +9,32 @@
 namespace tensmith::eager {
 
 /// Whether a known path goes on with this deed; the others are given up.
-bool Coexecution::followsPaths(const Signature &signature) {
+bool Coexecution::followsPaths(Deed &deed) {
   auto goesOn = [&](const std::shared_ptr<Path> &path) {
-    return compared_ < path->signatures.size() && path->signatures[compared_] == signature;
+    if (compared_ >= path->meanings.size())
+      return false;
+    const std::shared_ptr<const Meaning> &meaning = path->meanings[compared_];
+    if (meaning != deed.meaning && meaning->signature != signature_)
+      return false;
+    deed.meaning = meaning;
+    return true;
   };
-  if (std::none_of(candidates_.begin(), candidates_.end(), goesOn))
+  auto left = std::find_if_not(candidates_.begin(), candidates_.end(), goesOn);
+  if (left == candidates_.end())
+    return true;
+  std::vector<std::shared_ptr<Path>> going(candidates_.begin(), left);
+  std::copy_if(std::next(left), candidates_.end(), std::back_inserter(going), goesOn);
+  if (going.empty())
     return false;
-  std::erase_if(candidates_, [&](const auto &path) { return !goesOn(path); });
+  candidates_ = std::move(going);
   return true;
 }
 
-Result<bool> Coexecution::follows(Deed &deed) {
+Result<bool> Coexecution::follows(Deed &deed, const Attributes &attributes) {
+  if (!hasLeftPaths_ && followsPaths(deed))
+    return true;
+  deed.meaning = std::make_shared<const Meaning>(Meaning{signature_, attributes});
   if (!hasLeftPaths_) {
-    if (followsPaths(deed.signature))
-      return true;
     if (!canLeavePaths(deed))
       return false;
     if (Status status = leavePaths(); !status.ok())
@@ -71,14 +83,13 @@ Status Coexecution::launch(const Segment &segment) {
   size_t constant = 0;
   for (const Segment::Value &value : segment.inputs) {
     inputs.push_back(value.storage < 0 ? segment.constants[constant++]
-                                       : numbered(value.storage).seen(value.geometry));
+                                       : numbered(value.storage).seen(value.as));
     if (!inputs.back())
       return {};
   }
   for (const Segment::Value &value : segment.outputs) {
     bool isMet = value.isMade && value.storage < nextNumber();
-    Result<Array> output = isMet ? numbered(value.storage).seen(value.geometry)
-                                 : Array::later(value.geometry.type, value.geometry.shape);
+    Result<Array> output = isMet ? numbered(value.storage).seen(value.as) : Array::later(value.as);
     if (!output.ok())
       return output.status();
     if (Status status = output->provide(); !status.ok())
@@ -117,7 +128,7 @@ Status Coexecution::finishSegment(std::span<const size_t> deeds) {
   for (const Segment::Value &value : segment.outputs) {
     if (value.isMade)
       continue;
-    to.push_back(numbered(value.storage).seen(value.geometry));
+    to.push_back(numbered(value.storage).seen(value.as));
     from.push_back(std::move(coming_.at(value.storage)));
   }
   return moveInto(to, from);

@@ -45,6 +45,8 @@ public:
 
   /// The tape's text that it was compiled from, in base64; empty where that is not known.
   std::string text;
+  /// Whether it is, among others, a backward pass, which computes the forward one again.
+  bool derives = false;
 
 private:
   Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const SharedArenas> memory);

@@ -2,10 +2,12 @@
 #include "eager/Dispatch.h"
 
 #include "eager/Coexecution.h"
+#include "eager/CoexecutionLock.h"
 #include "eager/Kernels.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <new>
 #include <pthread.h>
 #include <stdexcept>
@@ -261,7 +263,10 @@ void orderForks() {
     Engine::ofProcess().afterFork(isChild);
   };
   auto inParent = [] { after(false); };
-  auto inChild = [] { after(true); };
+  auto inChild = [] {
+    after(true);
+    Entry::beginAnew();
+  };
   static const int ordered = pthread_atfork(before, inParent, inChild);
   (void)ordered;
 }
@@ -533,6 +538,34 @@ Status wait(const Array &array, bool toWrite) {
     return {};
   LetGo unlocked;
   return waitNow(array, toWrite);
+}
+
+/// Kept by the storage that it is of, so that whether it is there does not depend on who else is.
+struct Snapshot {
+  Array of, copy; // the one without its storage
+};
+
+Result<Array> snapshotOf(const Array &array) {
+  if (Status status = waitUnlocked(array); !status.ok())
+    return status;
+  Storage &storage = *array.storage();
+  Result<Array> now = dense(array);
+  if (!now.ok())
+    return now;
+  if (storage.snapshot && storage.snapshot->of.hasForm(array)) {
+    const Array &kept = storage.snapshot->copy;
+    if (std::memcmp(kept.data(), now->data(), size_t(kept.storage()->bytes)) == 0)
+      return kept;
+  }
+  if (now->storage() == array.storage()) {
+    now = Array::allocate(array.type(), array.shape());
+    if (!now.ok())
+      return now;
+    if (Status status = copyElements(*now, array); !status.ok())
+      return status;
+  }
+  storage.snapshot = std::make_shared<Snapshot>(Snapshot{array.on(nullptr), *now});
+  return now;
 }
 
 void setCaller(const Caller &given) { caller = given; }

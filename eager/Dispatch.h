@@ -57,6 +57,11 @@ Status beforeWrite(const Array &to);
 /// nobody reads them any more, so that the caller's caller may write.
 Status wait(const Array &array, bool toWrite = false);
 
+/// The elements as they are, of a tensor that others write whenever they like, on memory that
+/// nobody writes. As long as the elements are the same it is the same array, so that recordings and
+/// steps which take the tensor several times know it for one.
+Result<Array> snapshotOf(const Array &array);
+
 /// The language that operations are issued from. Null: it has no such thing.
 struct Caller {
   /// The place in its program of an operation that does not run at once.

@@ -6,6 +6,7 @@
 #include "reference/Elements.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -138,11 +139,14 @@ std::optional<std::string> Tape::constantText(const Array &array) {
       !Engine::ofProcess().isReady(array.storage()->variable))
     return std::nullopt;
   double number = array.asHostTensor().getDouble(0);
-  if (number != 0 && number != 1 && number != -1 && number != 2 && number != 0.5)
-    return std::nullopt;
-  char text[16];
-  std::snprintf(text, sizeof text, "%g", number);
-  return text;
+  if (number == 0)
+    return std::signbit(number) ? "-0" : "0";
+  constexpr std::pair<double, const char *> kTexts[] = {
+      {1, "1"}, {-1, "-1"}, {2, "2"}, {0.5, "0.5"}};
+  for (auto [each, text] : kTexts)
+    if (number == each)
+      return text;
+  return std::nullopt;
 }
 
 std::optional<Tape::Number> Tape::constant(const Array &array) {
@@ -152,6 +156,21 @@ std::optional<Tape::Number> Tape::constant(const Array &array) {
   Number value = newValue(array.type(), {});
   constants_[value] = std::move(*text);
   return value;
+}
+
+/// An input that is the same single number, bit for bit, and is always given as it is.
+std::optional<Tape::Number> Tape::equalInput(const Array &array) const {
+  auto isFixed = [&](const Array &x) {
+    return x.rank() == 0 && x.storage()->bytes == byteSize(x.type()) && !isActive(x) &&
+           Engine::ofProcess().isReady(x.storage()->variable);
+  };
+  if (!isFixed(array))
+    return std::nullopt;
+  auto found = std::find_if(inputs_.begin(), inputs_.end(), [&](const Input &input) {
+    return input.array.type() == array.type() && isFixed(input.array) &&
+           std::memcmp(input.array.data(), array.data(), size_t(byteSize(array.type()))) == 0;
+  });
+  return found == inputs_.end() ? std::nullopt : std::optional(found->value);
 }
 
 void Tape::renewLeaves() {
@@ -313,9 +332,13 @@ Result<Tape::Number> Tape::read(const Array &array) {
   bool mayDiffer = isStrict_ && isWhole_; // even a number that is 0 now
   if (std::optional<Number> number = mayDiffer ? std::nullopt : constant(array))
     return *number;
+  if (std::optional<Number> number = sharesNumbers_ ? equalInput(array) : std::nullopt)
+    return *number;
   if (isWhole_ || !array.storage()->isShared())
     return input(array);
-  Result<Array> copy = copyOf(array); // others write it whenever they like
+  if (Status status = wait(array); !status.ok())
+    return status;
+  Result<Array> copy = snapshotOf(array);
   if (!copy.ok())
     return copy.status();
   return input(*copy);

@@ -62,6 +62,9 @@ public:
   ~Tape();
   Tape(const Tape &) = delete;
 
+  /// Numbers that are equal are one input from now on: of a program that is always given the same.
+  void shareNumbers() { sharesNumbers_ = true; }
+
   /// Operations that the thread issues are recorded from now on, by this tape and those outside it.
   void begin();
   void end();
@@ -174,6 +177,7 @@ private:
   Number input(const Array &array, bool isFixed = false, bool isShared = true);
   Number integers(std::span<const int64_t> numbers, Shape shape);
   std::optional<Number> constant(const Array &array);
+  std::optional<Number> equalInput(const Array &array) const;
   Number one(std::string name, std::vector<Number> operands, DataType type, Shape shape,
              Attributes attributes = {});
   Number reshaped(Number value, const Shape &shape);
@@ -185,7 +189,7 @@ private:
   Base baseFor(const Array &to, const Known &known);
   Status checkReadable(const Base &base, const Geometry &geometry) const;
 
-  bool isStrict_, isWhole_, keptByResults_ = false, isReleased_ = false;
+  bool isStrict_, isWhole_, sharesNumbers_ = false, keptByResults_ = false, isReleased_ = false;
   std::vector<Value> values_;
   std::vector<Step> steps_;
   std::vector<Input> inputs_;

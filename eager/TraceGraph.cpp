@@ -22,9 +22,9 @@ Attributes textAttribute(const std::string &text) {
 Status tell(Tape &tape, const Deed &deed) {
   switch (deed.kind) {
   case Deed::Kind::Operation:
-    return tape.record(deed.op->name, deed.attributes, deed.operands, deed.results);
+    return tape.record(deed.op->name, deed.attributes(), deed.operands, deed.results);
   case Deed::Kind::Concat:
-    return tape.record("concat", deed.attributes, deed.operands, deed.results);
+    return tape.record("concat", deed.attributes(), deed.operands, deed.results);
   case Deed::Kind::Program:
     return tape.record("program", textAttribute(deed.program->text), deed.operands, deed.results);
   case Deed::Kind::Write:
@@ -39,7 +39,8 @@ Status tell(Tape &tape, const Deed &deed) {
 bool areSame(const Trace &a, const Trace &b) {
   return std::equal(a.deeds.begin(), a.deeds.end(), b.deeds.begin(), b.deeds.end(),
                     [](const Deed &a, const Deed &b) {
-                      return a.kind == b.kind && a.stack == b.stack && a.signature == b.signature;
+                      return a.kind == b.kind && a.stack == b.stack &&
+                             a.signature() == b.signature();
                     });
 }
 
@@ -62,6 +63,8 @@ struct Numbering {
 };
 
 } // namespace
+
+const Meaning Deed::kNone;
 
 Views::Views(std::span<const Deed> deeds) {
   for (const Deed &deed : deeds)
@@ -96,23 +99,25 @@ Status build(Segment &segment, const SegmentSource &of) {
   segment.outputs.clear();
   std::vector<Tape::Number> numbers;
   std::set<Tape::Number> given;
-  auto give = [&](int storage, const Geometry &geometry, Tape::Number value, bool isMade) {
+  auto give = [&](int storage, const Array &as, Tape::Number value, bool isMade) {
     if (!given.insert(value).second || !tape->isComputed(value))
-      value = tape->add("identity", {}, {value}, {{geometry.type, geometry.shape}});
+      value = tape->add("identity", {}, {value}, {{as.type(), as.shape()}});
     numbers.push_back(value);
-    segment.outputs.push_back({storage, geometry, isMade});
+    segment.outputs.push_back({storage, as.on(nullptr), isMade});
   };
   for (int storage : segment.wanted) {
     const Array &array = of.array(storage);
     Result<Tape::Number> value = tape->read(array);
     if (!value.ok())
       return value.status();
-    give(storage, Geometry(array), *value, true);
+    give(storage, array, *value, true);
     written.erase(storage);
   }
   for (int storage : written)
-    if (auto base = tape->baseOf(of.array(storage)); base && !of.isMade(storage))
-      give(storage, base->first, base->second, false);
+    if (auto base = tape->baseOf(of.array(storage)); base && !of.isMade(storage)) {
+      const auto &[as, value] = *base;
+      give(storage, of.array(storage).view(as.shape, as.strides, as.offset), value, false);
+    }
   Tape::Program program = tape->program(numbers);
   tape->release();
   segment.text = std::move(program.text);
@@ -123,7 +128,7 @@ Status build(Segment &segment, const SegmentSource &of) {
   for (const Array &input : program.inputs) {
     auto found = of.numbers.find(input.storage().get());
     segment.inputs.push_back(
-        {found == of.numbers.end() ? -1 : found->second, Geometry(input), false});
+        {found == of.numbers.end() ? -1 : found->second, input.on(nullptr), false});
     if (found == of.numbers.end())
       segment.constants.push_back(input);
     else
@@ -138,15 +143,15 @@ size_t wayOf(std::span<const Deed> deeds) {
   for (const Deed &deed : deeds) {
     if (!deed.computes())
       continue;
-    mix(std::hash<std::string>()(deed.signature.what));
-    for (int each : deed.signature.which)
+    mix(std::hash<std::string>()(deed.signature().what));
+    for (int each : deed.signature().which)
       mix(size_t(each));
   }
   return way;
 }
 
 int TraceGraph::node(const Deed &deed) const {
-  auto found = nodes_.find({deed.signature.what, deed.stack});
+  auto found = nodes_.find({deed.signature().what, deed.stack});
   return found == nodes_.end() ? -1 : found->second;
 }
 
@@ -182,7 +187,7 @@ void TraceGraph::link() {
   neighbours_.clear();
   cutAfter_.clear();
   auto nodeOf = [&](const Deed &deed) {
-    Key key(deed.signature.what, deed.stack);
+    Key key(deed.signature().what, deed.stack);
     if (auto found = nodes_.find(key); found != nodes_.end())
       return found->second;
     auto before = known.find(key);

@@ -33,26 +33,36 @@ struct Signature {
   bool operator==(const Signature &) const = default;
 };
 
+/// What a deed is, apart from its tensors. Paths share it with the steps that follow them.
+struct Meaning {
+  Signature signature = {};
+  Attributes attributes = {};
+};
+
 /// What a step does, in the order of its program. Of kinds that compute, `operands` to `results`; a
 /// write has the array that is written as its one result.
 struct Deed {
   enum class Kind : uint8_t { Operation, Program, Concat, Write, View, Read };
   Kind kind;
   const Operator *op = nullptr; // Operation
-  Attributes attributes = {};
   std::shared_ptr<const Compiled> program = {};
   /// Without their storage once the deed is done: only what nobody has computed yet keeps memory.
   std::vector<Array> operands = {}, results = {};
   std::vector<int> numbers = {}; // of the step's storages, of both; -1: of a constant, which stays
   ViewStep view = {};            // View: results[0] is one of operands[0]
-  Signature signature = {};
-  int segment = -1;       // -1: of none yet
+  std::shared_ptr<const Meaning> meaning = {}; // none: of what is not compared
+  int segment = -1;                            // -1: of none yet
   bool isDone = false;    // by itself or with its block, not by a path's segment
   size_t stack = 0;       // the call stack, hashed
   std::string place = {}; // for people
+  const Signature &signature() const { return meaning ? meaning->signature : kNone.signature; }
+  const Attributes &attributes() const { return meaning ? meaning->attributes : kNone.attributes; }
   bool computes() const { return kind != Kind::View && kind != Kind::Read; }
   bool makes() const { return computes() && kind != Kind::Write; }
   int numberOfResult(size_t i) const { return numbers[operands.size() + i]; }
+
+private:
+  static const Meaning kNone;
 };
 
 /// How the tensors of a step are views of others, by what they are seen as.
@@ -69,10 +79,11 @@ private:
 
 /// Deeds as one program: what a read depends on, or all that are left, or a block.
 struct Segment {
-  /// A storage by its number in the step, or in the block; `geometry`: as the program has it.
+  /// A storage by its number in the step, or in the block; `as`: as the program has it, without the
+  /// storage.
   struct Value {
     int storage;
-    Geometry geometry;
+    Array as;
     bool isMade; // by a deed of this segment, so that it can be written before Python gets there
   };
   size_t begin = 0, end = 0; // deeds that are compared, and were met while it was under way

@@ -3,11 +3,16 @@
 //
 // A call runs no code of the program: values are compared by identity, or have exactly the type of
 // a constant, which is one of Python's immutable ones or an element type.
+//
+// A step's own work leaves little of this in the caches, so that a check costs what it has to
+// fetch. What most of them need lies side by side, and of a tensor whose type and shape are those
+// of the call before, by identity, these are not looked at.
 #include "python/Eager.h"
 
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace tensmith::python {
@@ -45,23 +50,22 @@ public:
   /// type, that asks for gradients or does not) and "shape" with a tensor to be like.
   explicit Guards(const std::vector<std::pair<std::string, nb::object>> &checks) {
     for (const auto &[kind, like] : checks) {
-      Check check{kind == "same"    ? Kind::Same
-                  : kind == "equal" ? Kind::Equal
-                  : kind == "shape" ? Kind::Shape
-                                    : Kind::Type,
-                  like};
-      if (check.kind == Kind::Shape || check.kind == Kind::Type) {
-        const Array &array = nb::cast<Tensor &>(like).array;
-        check.type = array.type();
-        check.shape = array.shape();
-        check.isLeaf = kind == "leaf";
-      }
-      checks_.push_back(std::move(check));
+      Kind of = kind == "same"    ? Kind::Same
+                : kind == "equal" ? Kind::Equal
+                : kind == "shape" ? Kind::Shape
+                                  : Kind::Type;
+      bool isOfTensor = of == Kind::Shape || of == Kind::Type;
+      checks_.push_back({of, isOfTensor ? int(tensors_.size()) : -1, like.ptr()});
+      kept_.push_back(like);
+      if (!isOfTensor)
+        continue;
+      const Array &array = nb::cast<Tensor &>(like).array;
+      tensors_.push_back({array.on(nullptr), array.type(), array.shape(), kind == "leaf"});
     }
   }
 
   /// The number of the first check that does not hold; -1 where all do.
-  int64_t failed(nb::tuple values) const {
+  int64_t failed(nb::tuple values) {
     if (values.size() != checks_.size())
       throw nb::value_error("as many values as checks are needed");
     for (size_t i = 0; i < checks_.size(); ++i)
@@ -74,38 +78,55 @@ private:
   enum class Kind : uint8_t { Same, Equal, Type, Shape };
   struct Check {
     Kind kind;
-    nb::object like;
-    DataType type = DataType::Undefined;
-    Shape shape = {};
-    bool isLeaf = false;
+    int tensor; // of `tensors_`; -1: none
+    PyObject *like;
+  };
+  struct OfTensor {
+    Array last; // the one that was right the last time, without its storage
+    DataType type;
+    Shape shape;
+    bool isLeaf;
   };
 
-  static bool holds(const Check &check, PyObject *x) {
+  bool holds(const Check &check, PyObject *x) {
     if (check.kind == Kind::Same)
-      return x == check.like.ptr();
+      return x == check.like;
     if (check.kind == Kind::Equal)
-      return isConstant(x, check.like.ptr());
+      return isConstant(x, check.like);
     const Array *array = arrayOf(x);
     if (!array)
       return false;
-    if (check.kind == Kind::Shape)
-      return array->shape() == check.shape;
-    return array->type() == check.type && (array->storage()->leaf != nullptr) == check.isLeaf;
+    OfTensor &of = tensors_[size_t(check.tensor)];
+    if (check.kind == Kind::Type && (array->storage()->leaf != nullptr) != of.isLeaf)
+      return false;
+    if (array->hasForm(of.last))
+      return true;
+    bool isRight =
+        check.kind == Kind::Shape ? array->shape() == of.shape : array->type() == of.type;
+    if (isRight)
+      of.last = array->on(nullptr);
+    return isRight;
   }
 
   std::vector<Check> checks_;
+  std::vector<OfTensor> tensors_;
+  std::vector<nb::object> kept_; // what the checks are by
 };
 
-bool areDistinct(std::vector<const void *> pointers) {
-  std::sort(pointers.begin(), pointers.end());
-  return std::adjacent_find(pointers.begin(), pointers.end()) == pointers.end();
-}
-
+/// By a table with open addressing, at most half full, whose memory stays from call to call.
 bool distinct(nb::tuple objects) {
-  std::vector<const void *> pointers;
-  for (nb::handle each : objects)
-    pointers.push_back(each.ptr());
-  return areDistinct(std::move(pointers));
+  static thread_local std::vector<const void *> table;
+  size_t count = objects.size(), size = std::bit_ceil(2 * count + 2);
+  table.assign(size, nullptr);
+  for (size_t i = 0; i < count; ++i) {
+    const void *object = PyTuple_GetItem(objects.ptr(), Py_ssize_t(i));
+    size_t at = (reinterpret_cast<size_t>(object) * 0x9E3779B97F4A7C15u) >> 32;
+    for (at &= size - 1; table[at]; at = (at + 1) & (size - 1))
+      if (table[at] == object)
+        return false;
+    table[at] = object;
+  }
+  return true;
 }
 
 const void *memoryOf(nb::handle tensor) {

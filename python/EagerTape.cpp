@@ -79,7 +79,8 @@ void bindCompiled(nb::module_ &m) {
       .def("run", run)
       .def("on", [](const Compiled &compiled,
                     std::shared_ptr<eager::SharedArenas> memory) { return compiled.on(memory); })
-      .def_rw("text", &Compiled::text);
+      .def_rw("text", &Compiled::text)
+      .def_rw("derives", &Compiled::derives);
   m.def("load_bytes",
         [](nb::bytes bytes) { return compiledOf(Module::load(bytes.c_str(), bytes.size())); });
   m.def("load_file", [](const std::string &path, uint64_t bytes) {
@@ -131,6 +132,7 @@ void bindLeaves(nb::class_<Tensor> &tensor) {
 
 void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
   nb::class_<Tape>(m, "Tape")
+      .def("share_numbers", &Tape::shareNumbers)
       .def("begin", &Tape::begin)
       .def("end", &Tape::end)
       .def("watch",

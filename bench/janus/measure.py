@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""JANUS's programs as they are and under `ts.function`: how long a step takes, and whether the losses are the same.
+"""JANUS's programs as they are and under `ts.function`, and PyTorch's eager and compiled ones where it is there: how long a step takes, and whether the
+losses of ours are the same.
 
     bench/janus/measure.py [--steps 200] [--scale 2] [--only LSTM,GAN] [--out bench/results/janus.json]
 
-Both ways take turns, a tenth of the steps at a time, on the same data. Figures are milliseconds a step in CPU time of the process, one thread: the least and the
+All ways take turns, a tenth of the steps at a time, on the same data. Figures are milliseconds a step in CPU time of the process, one thread: the least and the
 median over the tenths but the first, in which programs are converted and compiled, and the median of the ratios within them; `first_s`: what the first tenth takes.
+`torch`, `torch.compile`: the same sources with PyTorch's names (words_of_torch.py); what its compiler refuses is told in its words.
 `apart`: by how much losses differ at most, as parts of them. Rounding grows in training, and in programs that act a rounded probability may choose another action.
 """
 
@@ -38,22 +40,47 @@ def part(step, numbers):
     return (time.process_time() - start) / len(losses), [float(loss) for loss in losses]
 
 
+def of_torch(name, scale):
+    """Ways of PyTorch."""
+    try:
+        import torch
+        import words_of_torch
+    except ImportError:
+        return {}
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    found = {}
+    for way, convert in {"torch": words_of_torch.as_it_is, "torch.compile": torch.compile}.items():
+        torch.manual_seed(3)
+        found[way] = words_of_torch.programs()[name](words_of_torch.converting(convert), scale)
+    return found
+
+
 def measured(name, steps, scale):
     ways = {}
     for way, convert in {"eager": lambda function: function, "converted": ts.function}.items():
         ts.nn.manual_seed(3)
         ways[way] = programs_of_janus.PROGRAMS[name](convert, scale)
-    times, losses = {way: [] for way in ways}, {way: [] for way in ways}
+    ways |= of_torch(name, scale)
+    times, losses, refused = {way: [] for way in ways}, {way: [] for way in ways}, {}
     size = max(1, steps // PARTS)
     for first in range(0, steps, size):
         for way, (_, step) in ways.items():
-            seconds, found = part(step, range(first, min(first + size, steps)))
+            if way in refused:
+                continue
+            try:
+                seconds, found = part(step, range(first, min(first + size, steps)))
+            except Exception as error:
+                if not way.startswith("torch"):
+                    raise
+                refused[way] = f"{type(error).__name__}: {error}"[:300]
+                continue
             times[way].append(seconds)
             losses[way] += found
-    apart = max(abs(a - b) / max(1e-3, abs(a)) for a, b in zip(*losses.values()))
-    result = {way: {"least_ms": min(t[1:]) * 1e3, "median_ms": statistics.median(t[1:]) * 1e3, "first_s": t[0] * size} for way, t in times.items()}
-    ratios = [a / b for a, b in zip(times["eager"][1:], times["converted"][1:])]
-    return {**result, "eager_to_converted": statistics.median(ratios), "apart": apart, "statistics": ways["converted"][0].statistics()}
+    apart = max(abs(a - b) / max(1e-3, abs(a)) for a, b in zip(losses["eager"], losses["converted"]))
+    result = {way: {"least_ms": min(t[1:]) * 1e3, "median_ms": statistics.median(t[1:]) * 1e3, "first_s": t[0] * size} for way, t in times.items() if way not in refused}
+    ratios = {f"{way}_to_converted": statistics.median(a / b for a, b in zip(times[way][1:], times["converted"][1:])) for way in result if way != "converted"}
+    return {**result, **ratios, "apart": apart, "refused": refused, "statistics": ways["converted"][0].statistics()}
 
 
 def main():

@@ -23,6 +23,7 @@ class _Update:
 
     def __init__(self, update, parameters, gradients, states, numbers):
         tape = _eager.tape(False)
+        tape.share_numbers()  # those of the settings are the program's own, and the same for each parameter
         given = [_eager.copy(x) for x in [*parameters, *gradients, *(x for each in states for x in each), *numbers]]
         for x in given:
             tape.watch(x, True)

@@ -157,3 +157,56 @@ def by_function(s, x):
 
 def by_name(function, x):
     return x * 2 if getattr(function, "mark", 0) else x
+
+
+class Scope:
+    """Swallows a ValueError, and counts how it was left."""
+
+    def __init__(self):
+        self.entered, self.left = 0, []
+
+    def __enter__(self):
+        self.entered += 1
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.left.append(kind.__name__ if kind else "plain")
+        return kind is ValueError
+
+    def __call__(self, x):
+        return x * 2.0
+
+    @classmethod
+    def half(cls, x):
+        return x * 0.5
+
+
+class OtherScope(Scope):
+    """What a scope's methods are replaced by."""
+
+    def __exit__(self, kind, error, trace):
+        self.left.append("other")
+
+    def __call__(self, x):
+        return x * 3.0
+
+    @classmethod
+    def half(cls, x):
+        return x * 0.25
+
+
+def scoped(scope, other, x, way):
+    """A block that is left in each of the ways that there are."""
+    for number in range(3):
+        with scope as first, other:
+            x = first(x) + number
+            if way == "raise":
+                raise ValueError("swallowed")
+            if way == "escape":
+                raise KeyError("goes on")
+            if way == "return":
+                return Scope.half(x), "within"
+            if way == "break":
+                break
+        x = x - 1.0
+    return Scope.half(x), "behind"

@@ -228,6 +228,18 @@ def test_steps_that_settle_on_few_ways_get_paths():
     assert step.statistics()["by_blocks"] == before["by_blocks"], step.explain()
 
 
+def test_a_way_of_one_step_in_five_gets_a_path():
+    # Breaks if only the step behind one that was on no path may become one: this way never follows itself.
+    step, draw = ts.coexecute(branches), random.Random(4)
+    for number in range(60):
+        step(tnp.asarray([0.3, 0.6]), [draw.random() < 0.5 for _ in range(5)] if number < 30 else [number % 5 == 4] * 3 + [True, False])
+    before = step.statistics()
+    for number in range(60, 70):
+        step(tnp.asarray([0.3, 0.6]), [number % 5 == 4] * 3 + [True, False])
+    assert step.statistics()["by_blocks"] == before["by_blocks"], step.explain()
+    assert step.statistics()["coexecuted"] == before["coexecuted"] + 10
+
+
 def test_a_view_is_of_a_tensor_of_the_same_size():
     """Programs take the whole tensor, whose size the view does not say."""
     step = ts.coexecute(lambda x: tnp.sum(x[0:3] * 1.5))
@@ -267,6 +279,66 @@ def test_memory_that_numpy_shares_is_read_when_the_operation_is_issued():
         array = numpy.full(3, float(number))
         assert step(array, tnp.ones(3)).tolist() == [150, *[(2 * number + 1) * 1.5] * 2]
     assert step.statistics()["coexecuted"] >= 3
+
+
+def test_memory_that_numpy_shares_is_one_input_while_it_stays_as_it_is():
+    # Breaks if each operation has a copy of its own: the forward pass of `backward` would be another one than the step's.
+    w = tnp.asarray([0.5, 1.5])
+    w.requires_grad = True
+
+    def inputs(batch):
+        @ts.coexecute
+        def step(number):
+            x = batch(number)
+            with ts.record():
+                loss = tnp.sum(tnp.tanh(x * w) * x)
+            loss.backward()
+            w.grad, gradient = None, w.grad
+            return loss, gradient
+
+        results = [[loss.item(), *gradient.tolist()] for loss, gradient in map(step, range(5))]
+        assert step.statistics()["coexecuted"] == 3, step.explain()
+        ((_, [(count, _, _)]),) = step._steps.paths()
+        return count, results
+
+    shared, own = inputs(lambda number: tnp.from_dlpack(numpy.full(2, number * 0.3))), inputs(lambda number: tnp.asarray([number * 0.3] * 2))
+    assert shared[0] == own[0] == 2 and numpy.allclose(shared[1], own[1])
+
+
+def test_what_was_computed_before_a_recording_is_constant_to_its_derivatives():
+    # Breaks if a backward pass within a graph is by what its inputs were computed of, too.
+    w = tnp.asarray([1.0, 2.0])
+    w.requires_grad = True
+
+    @ts.coexecute
+    def step(x):
+        w.grad, y = None, x * w
+        with ts.record():
+            loss = tnp.sum(y * w)
+        loss.backward()
+        return w.grad * 1.0
+
+    assert [step(tnp.asarray([number, 3.0])).tolist() for number in range(5)] == [[number, 6.0] for number in range(5)]
+    assert step.statistics()["coexecuted"] == 3
+
+
+def test_a_forward_pass_that_is_read_behind_its_backward_pass_is_computed_once():
+    # Breaks if the read is of a segment of its own: the backward pass computes the same again, in another.
+    w = tnp.asarray([1.0, 2.0])
+    w.requires_grad = True
+
+    @ts.coexecute
+    def step(x):
+        w.grad = None
+        with ts.record():
+            loss = tnp.sum(tnp.tanh(x * w))
+        loss.backward()
+        w[...] = w - w.grad * 0.1
+        return loss.item()
+
+    assert len({step(tnp.asarray([number, 3.0])) for number in range(5)}) == 5
+    ((_, segments),) = step._steps.paths()
+    assert [count for _, count, _ in segments if count] == [3], step.explain()  # the loss, the gradient and w
 
 
 def test_numbers_that_are_part_of_the_graph_are_compared():

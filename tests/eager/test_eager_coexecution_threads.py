@@ -4,7 +4,10 @@ Who goes on is drawn: every function has a thread of its own, and they take turn
 """
 
 import itertools
+import os
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -12,6 +15,55 @@ import pytest
 tnp = pytest.importorskip("tensmith.numpy")
 
 import tensmith as ts  # noqa: E402
+
+
+FORK = """
+import os, signal, sys, threading, time
+import tensmith as ts, tensmith.numpy as tnp
+
+def step(x, length):
+    for _ in range(length):
+        x = tnp.tanh(tnp.matmul(x, x) * 1e-3) + 1
+    return x
+
+of_parent, of_child = ts.coexecute(step, warm_up=0), ts.coexecute(step, warm_up=0)
+small, large = tnp.ones((4, 4)), tnp.ones((300, 300))
+for _ in range(3):
+    of_child(small, 2).wait()
+sys.setswitchinterval(1000)  # the other thread goes on until it waits, within the step
+is_there = threading.Event()
+
+def body():
+    is_there.set()
+    of_parent(large, 30)
+
+other = threading.Thread(target=body)
+other.start()
+is_there.wait()
+child = os.fork()
+if child == 0:
+    of_child(small, 2).wait()
+    assert of_child.statistics()["coexecuted"] == 3
+    of_child(small, 3).wait()
+    os._exit(0)
+sys.setswitchinterval(0.005)
+other.join()
+for _ in range(1200):
+    found, status = os.waitpid(child, os.WNOHANG)
+    if found:
+        break
+    time.sleep(0.1)
+else:
+    os.kill(child, signal.SIGKILL)
+    sys.exit("the child hangs")
+assert status == 0
+"""
+
+
+def test_the_child_of_a_fork_is_not_kept_out_by_a_step_of_another_thread():
+    # Breaks if the child keeps the lock as it was at the fork: the thread that has it is not there.
+    environment = {**os.environ, "TENSMITH_ENGINE_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", FORK], env=environment, check=True, timeout=300)
 
 
 @pytest.fixture(autouse=True)

@@ -162,6 +162,49 @@ def test_a_call_within_a_recording_is_recorded():
         assert ts.grad(lambda x: tnp.sum(function(x)))(tnp.ones(2)).tolist() == [2.0, 2.0]
 
 
+# ---- scopes of the program's own
+
+
+@pytest.mark.parametrize("way", ["plain", "raise", "escape", "return", "break"])
+def test_scopes_are_entered_and_left(way):
+    # Breaks if a scope is not left by each way out of its block, or what it swallows goes on.
+    results = []
+    for function in (ts.function(speculated.scoped), speculated.scoped):
+        scopes, told = (speculated.Scope(), speculated.Scope()), []
+        for number in range(5):
+            try:
+                told.append(described(function(*scopes, speculated.ones() * number, way)))
+            except KeyError as error:
+                told.append(str(error))
+        results.append((told, [vars(each) for each in scopes]))
+    assert results[0] == results[1]
+
+
+def test_scopes_are_converted():
+    function = ts.function(speculated.scoped)
+    scopes = (speculated.Scope(), speculated.Scope())
+    for number in range(4):
+        function(*scopes, speculated.ones() * number, "raise")
+    assert function.statistics()["converted"] == 3, function.explain()
+
+
+@pytest.mark.parametrize("name", ["__call__", "__exit__", "half"])
+def test_methods_that_are_called_by_the_language_are_assumed(name, monkeypatch):
+    # Breaks if special methods and those of classes are taken for what they were, whatever the class has now.
+    results = []
+    for function in (ts.function(speculated.scoped), speculated.scoped):
+        scopes, told = (speculated.Scope(), speculated.Scope()), []
+        for number in range(6):
+            with monkeypatch.context() as patch:
+                if number >= 3:
+                    patch.setattr(speculated.Scope, name, vars(speculated.OtherScope)[name])
+                told.append(described(function(*scopes, speculated.ones() * number, "plain")))
+        results.append((told, [vars(each) for each in scopes]))
+        if function is not speculated.scoped:
+            assert function.statistics()["converted"] >= 3, function.explain()
+    assert results[0] == results[1]
+
+
 # ---- indices, trees, what has no conversion
 
 
@@ -214,3 +257,15 @@ def test_marks_on_functions_are_not_assumed():
         marked.mark = number % 2
         found.append(function(marked, tnp.ones(1)).item())
     assert found == [1, 2, 1, 2]
+
+
+def test_a_tensor_that_was_right_is_looked_at_again_where_it_is_another():
+    # Breaks if what was right the last time is taken for right once the tensor is of another type or shape, or asks for gradients.
+    like, leaf = tnp.ones((2, 3), dtype=tnp.float32), tnp.ones((2, 3), dtype=tnp.float32)
+    leaf.requires_grad = True
+    holds = residual._eager.Guards([("tensor", like), ("shape", like)]).failed
+    fits, turned = tnp.zeros((2, 3), dtype=tnp.float32), tnp.zeros((3, 2), dtype=tnp.float32).T
+    others = {0: [leaf, tnp.zeros((2, 3)), 1.0], 1: [tnp.zeros((3, 2), dtype=tnp.float32), tnp.zeros(6, dtype=tnp.float32)]}
+    for number, wrong in others.items():
+        for other in wrong:
+            assert [holds((x, x)) for x in (like, fits, fits, other, turned, other)] == [-1, -1, -1, number, -1, number]

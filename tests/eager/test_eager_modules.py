@@ -229,3 +229,28 @@ def test_optimisers_are_those_of_training(name, tmp_path):
         results = program.run(**{each: values[each] for each in names})
         values |= dict(zip(kept, results))
         numpy.testing.assert_allclose(numpy.asarray(parameter), values["parameter"], rtol=1e-6)
+
+
+def test_an_optimiser_of_many_parameters_takes_its_settings_once():
+    # Breaks if each parameter has numbers of its own, or one that happens to equal the rate follows it.
+    def program(count, lr):
+        parameters = [tnp.asarray([1.0, 2.0 + i], dtype=tnp.float64) for i in range(count)]
+        for each in parameters:
+            each.requires_grad = True
+            each.grad = tnp.asarray([0.5, -0.25], dtype=tnp.float64)
+        optimiser = optim.RMSprop(parameters, lr=lr, alpha=0.9, eps=0.125)
+        optimiser.step()
+        (update,) = optimiser._updates.values()
+        optimiser.param_groups[0]["lr"] = 0.25
+        optimiser.step()
+        return len(update._sources), [each.tolist() for each in parameters]
+
+    (one, _), (many, _) = program(1, 0.01), program(7, 0.01)
+    assert many - one == 6 * 3  # the parameter, its gradient and its state
+
+    _, equal = program(2, 0.125)  # which eps is, too
+    square = [0.1 * g * g for g in (0.5, -0.25)]
+    expected = [x - 0.125 * g / (s**0.5 + 0.125) for x, g, s in zip((1.0, 2.0), (0.5, -0.25), square)]
+    square = [0.9 * s + 0.1 * g * g for s, g in zip(square, (0.5, -0.25))]
+    expected = [x - 0.25 * g / (s**0.5 + 0.125) for x, g, s in zip(expected, (0.5, -0.25), square)]
+    assert numpy.allclose(equal[0], expected)

@@ -196,7 +196,7 @@ class Calls:
             if is_program(function):
                 self.recording.refuse_in_regions("a program of the library runs")
                 return self.native(function, arguments, named)
-            return self.call(types.MethodType(self.objects._of_class(type(function), "__call__"), function), arguments, named)
+            return self.call(types.MethodType(self.objects.of_class(type(function), "__call__"), function), arguments, named)
         raise NotConvertible(f"a call of a {type(function).__qualname__} has no conversion")
 
     def _python(self, function, arguments, named):

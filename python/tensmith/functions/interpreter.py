@@ -8,12 +8,13 @@ import ast
 import builtins
 import contextlib
 import operator
+import types
 
 from . import sources
 from .control import Control, End, leaves
 from .expressions import IN_PLACE, Expressions
 from .frames import Interpreted, Rest
-from .recording import Recording
+from .recording import Recording, is_plain_class
 from .regions import UNCLEAR
 from .rows import rows_of
 from .scalars import NotConvertible, Traced
@@ -413,15 +414,44 @@ class Interpreter(Expressions):
         raise error
 
     def _do_With(self, node, frame):
-        with contextlib.ExitStack() as stack:
-            for item in node.items:
-                manager = self.value(item.context_expr, frame)
-                if not isinstance(manager, contextlib._GeneratorContextManager):
-                    raise NotConvertible(f"`with` of a {type(manager).__name__} has no conversion")
-                entered = stack.enter_context(manager)
-                if item.optional_vars is not None:
-                    self.assign(item.optional_vars, entered, frame)
-            self.block(node.body, frame)
+        self._with(node.items, node.body, frame)
+
+    def _with(self, items, body, frame):
+        if not items:
+            self.block(body, frame)
+            return
+        manager, target = self.value(items[0].context_expr, frame), items[0].optional_vars
+
+        def within(entered):
+            if target is not None:
+                self.assign(target, entered, frame)
+            self._with(items[1:], body, frame)
+
+        if isinstance(manager, contextlib._GeneratorContextManager):
+            with manager as entered:
+                within(entered)
+            return
+        enter, leave = (self._of_manager(manager, name) for name in ("__enter__", "__exit__"))
+        entered = self.calls.call(enter, [], {})
+        try:
+            within(entered)
+        except NotConvertible:
+            raise
+        except Exception as error:
+            if not self.calls.truth(self.calls.call(leave, [type(error), error, error.__traceback__], {})):
+                raise
+        except BaseException:  # a way out of the block
+            self.calls.call(leave, [None, None, None], {})
+            raise
+        else:
+            self.calls.call(leave, [None, None, None], {})
+
+    def _of_manager(self, manager, name):
+        cls = type(manager)
+        found = getattr(cls, name, None)
+        if not is_plain_class(cls) or not isinstance(found, types.FunctionType):
+            raise NotConvertible(f"`with` of a {cls.__name__} has no conversion")
+        return types.MethodType(self.objects.of_class(cls, name), manager)
 
     def _do_Delete(self, node, frame):
         for target in node.targets:

@@ -29,7 +29,7 @@ class Objects:
             r.root(x, x.__name__)
             return r.read(x, "attr", name, getattr(x, name), f"{r.residual.constant(x)}.{name}", f"{x.__name__}.{name}", of="global")
         if isinstance(x, type):
-            return self._of_class(x, name)
+            return self.of_class(x, name)
         if isinstance(x, _CONTAINERS) or isinstance(x, BaseException) or _is_library(x):
             return getattr(x, name)
         if isinstance(x, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)) and name in ("__name__", "__qualname__", "__module__"):
@@ -47,12 +47,15 @@ class Objects:
             raise NotConvertible(f"a tensor's {name} has no conversion")
         return self.recording.view(x, getattr(x, name))
 
-    def _of_class(self, x, name):
+    def of_class(self, x, name):
         r = self.recording
         value = getattr(x, name)
-        if isinstance(value, (types.MethodType, types.BuiltinMethodType)) or name.startswith("__"):
+        if isinstance(value, types.BuiltinMethodType) or name.startswith("__") and not isinstance(value, types.FunctionType):
             return value
         r.root(x, x.__name__)
+        if isinstance(value, types.MethodType):  # made anew by each look-up
+            r.read(x, "attr", name, value.__func__, f"{r.residual.constant(x)}.{name}.__func__", f"{x.__name__}.{name}", of="attribute")
+            return value
         return r.read(x, "attr", name, value, f"{r.residual.constant(x)}.{name}", f"{x.__name__}.{name}", of="attribute")
 
     def _of_super(self, x, name):
@@ -63,14 +66,14 @@ class Objects:
             return lambda: None
         if owner is None or not isinstance(owner.__dict__[name], types.FunctionType):
             raise NotConvertible(f"super().{name} has no conversion")
-        return types.MethodType(self._of_class(owner, name), x.__self__)
+        return types.MethodType(self.of_class(owner, name), x.__self__)
 
     def _of_instance(self, x, name):
         """Data descriptors of the class, the object's own, what the class has, and then a module's tables."""
         r, cls = self.recording, type(x)
         found = next((each.__dict__[name] for each in cls.__mro__ if name in each.__dict__), MISSING)
         if isinstance(found, property):
-            self._of_class(cls, name)
+            self.of_class(cls, name)
             return self.interpreter.calls.call(found.fget, [x], {})
         if name in ("__dict__", "__class__") or (found is not MISSING and hasattr(type(found), "__set__")):
             raise NotConvertible(f"{cls.__name__}.{name} has no conversion")
@@ -90,7 +93,7 @@ class Objects:
         raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
 
     def _of_type(self, x, cls, name, found):
-        value = self._of_class(cls, name)
+        value = self.of_class(cls, name)
         if isinstance(found, types.FunctionType):
             return types.MethodType(value, x)
         if isinstance(found, (classmethod, staticmethod)) or not hasattr(type(found), "__get__"):

@@ -85,6 +85,10 @@ def inlined(g, text, inputs):
     return results
 
 
+def has_derivative(text):
+    return "\nderivative|" in text
+
+
 def lowered(g, step, values):
     """The results of a step, of the types that the tape says."""
     if step.name not in _TABLE:
@@ -372,8 +376,15 @@ def _operator(g, step, *operands):
 
 @lowers("program")
 def _program(g, step, *operands):
-    """Another tape's text."""
-    return inlined(g, base64.b64decode(step.attributes["text"]).decode(), list(operands))
+    """Another tape's text.
+
+    Its derivatives are by its inputs alone. One of these may have been computed of another here, which that tape knew nothing of; so they are values of
+    their own.
+    """
+    text = base64.b64decode(step.attributes["text"]).decode()
+    if has_derivative(text):
+        operands = [_identity(g, step, x) for x in operands]
+    return inlined(g, text, list(operands))
 
 
 # ---- control flow

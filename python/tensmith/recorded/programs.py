@@ -6,7 +6,7 @@ import threading
 
 from .. import _eager, _tensmith
 from ..lowered import bytes_of, settings_of
-from .lowering import graph_of
+from .lowering import graph_of, has_derivative
 
 _lock = threading.Lock()
 _programs = {}
@@ -19,6 +19,7 @@ class Program:
     def __init__(self, compiled, text):
         self.compiled, self._text = compiled, base64.b64encode(text.encode()).decode()
         compiled.text = self._text  # where a program is a step of another
+        compiled.derives = has_derivative(text)
 
     def run(self, inputs, types):
         """Untold to tapes."""
