@@ -402,9 +402,9 @@ Value withinSequence(const GraphCode &code, Operation *layer, Value lengths, Val
   Value isNegative = code.op("graph.less", {number, zero});
   std::string refusal = layer->getName().stripDialect().str() + ": operand 'sequence_lens' " +
                         reference::kLengthRefusal;
-  Value known = code.op("graph.gather", {all, code.where(isNegative, beyond, number)},
-                        {code.integer("axis", 0),
-                         code.graph.named(kRefusal, code.builder.getStringAttr(refusal))});
+  Value known = code.op(
+      "graph.gather", {all, code.where(isNegative, beyond, number)},
+      {code.integer("axis", 0), code.graph.named(kRefusal, code.builder.getStringAttr(refusal))});
   return code.cast(known, GraphCode::element(lengths));
 }
 

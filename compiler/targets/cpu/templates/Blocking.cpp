@@ -339,8 +339,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
   // Of known sizes, of which there are many tiles, the height of the last one.
   auto rest = known ? std::optional(*known % height) : std::nullopt;
   Value left =
-      rest ? math.constant(*rest)
-           : math.min(math.sub(blocking.rows, first), math.constant(height));
+      rest ? math.constant(*rest) : math.min(math.sub(blocking.rows, first), math.constant(height));
   if (last == LastTile::Padded && !known) {
     auto emitAlmostFull = [&] {
       emit({.first = first, .height = height, .count = left, .least = power + 1});
