@@ -18,6 +18,9 @@ const HostTensor &indexOperand(Workspace &workspace, size_t operand, std::string
 /// dimension's size where it is known before the run.
 std::string indexRefusal(std::string_view index, std::optional<int64_t> size);
 
+/// What is told of lengths that no part of a sequence has, by compiled code too.
+inline constexpr char kLengthRefusal[] = "has a length that is negative or beyond the sequence";
+
 /// The index at `position`, in [0, size); rejects one outside of [-size, size), naming it, the
 /// bound and its place.
 int64_t checkedIndex(Workspace &workspace, const HostTensor &indices, int64_t position,

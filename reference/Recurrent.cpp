@@ -5,6 +5,7 @@
 // and the state's products with the weights to the next state. A step beyond an image's length
 // leaves its state as it is and its result 0; the backward direction starts at the image's own last
 // step.
+#include "reference/Indexing.h"
 #include "reference/Workspace.h"
 
 #include <algorithm>
@@ -190,8 +191,7 @@ void readLengths(Workspace &workspace, const Invocation &invocation, Layer &laye
     lengths = workspace.widen<int64_t>(given);
   }
   for (int64_t length : lengths)
-    workspace.require(length >= 0 && length <= layer.steps, "sequence_lens",
-                      "has a length beyond the sequence");
+    workspace.require(length >= 0 && length <= layer.steps, "sequence_lens", kLengthRefusal);
   if (workspace.ok())
     layer.lengths.assign(lengths.begin(), lengths.end());
 }

@@ -50,8 +50,8 @@ double unscaled(double value, const Unscaling &off) {
 /// Tiles of `outputs` along each dimension of an image of `height` x `width` outputs.
 struct Tiles {
   int64_t height, width, outputs;
-  int64_t down() const { return (height - 1) / outputs + 1; }
-  int64_t across() const { return (width - 1) / outputs + 1; }
+  int64_t down() const { return (height + outputs - 1) / outputs; }
+  int64_t across() const { return (width + outputs - 1) / outputs; }
 };
 
 Outcome evaluateInput(const Invocation &invocation) {
@@ -67,7 +67,8 @@ Outcome evaluateInput(const Invocation &invocation) {
   int64_t n = x.shape()[0], h = x.shape()[1], w = x.shape()[2], c = x.shape()[3];
   Tiles tiles{h + pads[0] + pads[2] - matrices.taps + 1, w + pads[1] + pads[3] - matrices.taps + 1,
               matrices.outputs};
-  workspace.require(tiles.height > 0 && tiles.width > 0, "x", "is smaller than the window");
+  workspace.require(tiles.height >= 0 && tiles.width >= 0, "x",
+                    "has no outputs, but less than none");
   if (!workspace.ok())
     return workspace.status();
   int64_t size = matrices.size, count = n * tiles.down() * tiles.across();
@@ -128,9 +129,13 @@ Outcome evaluateOutput(const Invocation &invocation) {
   // Of an image whose size only the run knows it is the result's.
   const std::optional<Shape> known =
       invocation.results.empty() ? std::nullopt : invocation.results[0].shape;
-  for (size_t dim = 0; dim < image.size() && known && known->size() == 4; ++dim)
-    image[dim] = image[dim] < 0 ? (*known)[1 + dim] : image[dim];
-  if (image.size() != 2 || image[0] < 1 || image[1] < 1)
+  bool isKnown = known && known->size() == 4;
+  for (size_t dim = 0; dim < image.size(); ++dim) {
+    if (image[dim] == 0 || (image[dim] < 0 && !isKnown))
+      workspace.rejectAttribute("image", "must be a height and a width");
+    image[dim] = image[dim] < 0 && isKnown ? (*known)[1 + dim] : image[dim];
+  }
+  if (image.size() != 2)
     workspace.rejectAttribute("image", "must be a height and a width");
   std::span<double> products = workspace.widen<double>(x);
   std::span<double> bias;
@@ -142,10 +147,12 @@ Outcome evaluateOutput(const Invocation &invocation) {
   int64_t size = matrices.size, count = x.shape()[1], m = x.shape()[2];
   int64_t ofImage = tiles.down() * tiles.across();
   workspace.require(x.shape()[0] == size * size, "x", "must have a plane for each frequency");
-  workspace.require(count % ofImage == 0, "x", "must have the tiles of whole images");
+  workspace.require(ofImage ? count % ofImage == 0 : count == 0, "x",
+                    "must have the tiles of whole images");
   workspace.require(bias.empty() || int64_t(bias.size()) == m, "bias",
                     "must have one for each channel");
-  Shape shape{count / ofImage, image[0], image[1], m};
+  // Images without a tile are as many as the result has.
+  Shape shape{ofImage ? count / ofImage : (*known)[0], image[0], image[1], m};
   std::span<double> y = workspace.zeros<double>(shape);
   if (!workspace.ok())
     return workspace.status();

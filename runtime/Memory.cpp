@@ -1,8 +1,11 @@
 // Allocation by the C library, with the alignment and the advice that large blocks deserve.
 #include "runtime/Memory.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
+#include <mutex>
 #include <sys/mman.h>
 
 namespace tensmith::runtime {
@@ -26,10 +29,85 @@ int64_t sizeClass(int64_t bytes) {
   return roundUp(bytes, int64_t(std::bit_floor(uint64_t(bytes))) / 8);
 }
 
-/// What the C library gave, before a block. Its own aligned allocation asks for more than it keeps,
-/// so that a block that was freed is too small for the next of its size: of a value that grows from
-/// call to call, with others allocated in between, none would ever be used again.
-void *&allocationOf(void *block) { return static_cast<void **>(block)[-1]; }
+/// What precedes a block: what the C library gave, and of how many bytes the block is. The
+/// library's own aligned allocation asks for more than it keeps, so that a block that was freed is
+/// too small for the next of its size: of a value that grows from call to call, with others
+/// allocated in between, none would ever be used again.
+struct Header {
+  void *allocation;
+  int64_t size;
+};
+Header &headerOf(void *block) { return static_cast<Header *>(block)[-1]; }
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeeps = false; // so that a sanitizer sees each block
+#elif defined(__has_feature)
+constexpr bool kKeeps = !__has_feature(address_sanitizer);
+#else
+constexpr bool kKeeps = true;
+#endif
+
+/// Blocks that were freed, the last one behind. The oldest go where they are too many. Nobody waits
+/// for another thread: whoever comes while one is here goes to the C library.
+class KeptBlocks {
+public:
+  /// One of the size; null where there is none.
+  void *take(int64_t size) {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock)
+      return nullptr;
+    auto end = kept_.begin() + count_;
+    auto found = std::find_if(std::make_reverse_iterator(end), kept_.rend(),
+                              [&](const Kept &kept) { return kept.size == size; });
+    return found == kept_.rend() ? nullptr : remove(std::prev(found.base()));
+  }
+
+  /// Whether it is kept.
+  bool give(void *block, int64_t size) {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || size > most() / 2)
+      return false;
+    while (count_ == kMostBlocks || bytes_ + size > most())
+      std::free(headerOf(remove(kept_.begin())).allocation);
+    kept_[size_t(count_++)] = {block, size};
+    bytes_ += size;
+    return true;
+  }
+
+  int64_t bytes() {
+    std::lock_guard lock(mutex_);
+    return bytes_;
+  }
+
+  static KeptBlocks &ofProcess() {
+    static auto *kept = new KeptBlocks; // blocks are freed until the very end
+    return *kept;
+  }
+
+private:
+  struct Kept {
+    void *block;
+    int64_t size;
+  };
+  static constexpr int64_t kMostBlocks = 64;
+  using Place = std::array<Kept, kMostBlocks>::iterator;
+
+  static int64_t most() {
+    static const int64_t bytes = std::min(int64_t(64) << 20, availableMemory() / 32);
+    return bytes;
+  }
+  void *remove(Place place) {
+    Kept removed = *place;
+    std::move(place + 1, kept_.begin() + count_, place);
+    --count_;
+    bytes_ -= removed.size;
+    return removed.block;
+  }
+
+  std::mutex mutex_;
+  std::array<Kept, kMostBlocks> kept_;
+  int64_t count_ = 0, bytes_ = 0;
+};
 
 } // namespace
 
@@ -40,22 +118,30 @@ void *allocateBlock(int64_t bytes) {
   bool large = bytes >= 2 * kHugePage;
   int64_t alignment = large ? kHugePage : kAlignment;
   int64_t size = roundUp(bytes ? bytes : 1, alignment);
-  void *allocation = std::malloc(size_t(size + alignment) + sizeof(void *));
+  bool isKept = kKeeps && size >= kLeastClassed;
+  if (void *kept = isKept ? KeptBlocks::ofProcess().take(size) : nullptr)
+    return kept;
+  void *allocation = std::malloc(size_t(size + alignment) + sizeof(Header));
   if (!allocation)
     return nullptr;
-  auto first = reinterpret_cast<uintptr_t>(allocation) + sizeof(void *);
+  auto first = reinterpret_cast<uintptr_t>(allocation) + sizeof(Header);
   auto *block =
       reinterpret_cast<void *>((first + uintptr_t(alignment) - 1) & -uintptr_t(alignment));
-  allocationOf(block) = allocation;
+  headerOf(block) = {allocation, size};
   if (large)
     madvise(block, size_t(size), MADV_HUGEPAGE);
   return block;
 }
 
 void freeBlock(void *block) {
-  if (block)
-    std::free(allocationOf(block));
+  if (!block)
+    return;
+  int64_t size = headerOf(block).size;
+  if (!kKeeps || size < kLeastClassed || !KeptBlocks::ofProcess().give(block, size))
+    std::free(headerOf(block).allocation);
 }
+
+int64_t keptBlockBytes() { return KeptBlocks::ofProcess().bytes(); }
 
 void Block::release() {
   freeBlock(std::exchange(data_, nullptr));

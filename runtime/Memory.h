@@ -2,7 +2,9 @@
 //
 // Aligned to a cache line and the widest vector; large blocks to a huge page, and marked for it,
 // since walking a network's activations in 4 KiB pages costs a noticeable part of the time in TLB
-// misses.
+// misses. What is freed is kept for the next block of its size, up to a limit for the process: a
+// value whose size only the run tells, and a result that the caller lets go of, would else cost the
+// pages of new memory in each run, which takes longer than a kernel that writes them.
 #pragma once
 
 #include "base/Budget.h"
@@ -18,6 +20,8 @@ inline constexpr int64_t kAlignment = 64;
 /// Uninitialised; null where the memory can't be had. `bytes` may be 0 (a block of its own then).
 void *allocateBlock(int64_t bytes);
 void freeBlock(void *block);
+/// Of blocks that were freed and are kept, of all threads.
+int64_t keptBlockBytes();
 
 /// A block that grows: what is kept between runs. It is charged to the budget of whoever makes it
 /// grow.

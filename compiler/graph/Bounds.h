@@ -10,6 +10,8 @@ namespace tensmith::graph {
 /// A mark on a cast from f32 to i32: the operand is a number that fits, so that nothing is checked;
 /// and on a gather: the indices are in [0, size), as decompositions make them.
 inline constexpr char kInRange[] = "graph.in_range";
+/// On a gather: what is told of an index that is not there, in place of its own words.
+inline constexpr char kRefusal[] = "graph.refusal";
 /// A mark on a cast from f32 to an integer of up to 16 bits: of `staysWithin`, where the code
 /// doesn't show it any more.
 inline constexpr char kBounded[] = "graph.bounded";

@@ -1,6 +1,7 @@
 // Element-wise operators: shape functions, and arithmetic on contents that are known.
 #include "compiler/graph/Fractions.h"
 #include "compiler/graph/Inference.h"
+#include "compiler/graph/SlicedRange.h"
 
 #include "mlir/Interfaces/FoldInterfaces.h"
 
@@ -101,16 +102,6 @@ mapArithmetic(ShapeContext &shapes, Operation *op,
   return mapContents(shapes, op, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
     AffineExpr result = shapes.simplify(combine(e));
     return ShapeContext::isExact(result) ? std::optional(result) : std::nullopt;
-  });
-}
-
-/// Arithmetic on constants, and on symbols where the result is an expression of sizes.
-using OnConstants = std::optional<int64_t> (*)(int64_t, int64_t);
-std::optional<Contents> mapConstants(ShapeContext &shapes, Operation *op, OnConstants combine) {
-  return mapContents(shapes, op, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
-    auto a = constantOf(e[0]), b = constantOf(e[1]);
-    auto value = a && b ? combine(*a, *b) : std::nullopt;
-    return value ? std::optional<AffineExpr>(shapes.constant(*value)) : std::nullopt;
   });
 }
 
@@ -227,12 +218,20 @@ std::optional<Contents> ModOp::contents(ShapeContext &shapes, unsigned) {
   });
 }
 std::optional<Contents> MinOp::contents(ShapeContext &shapes, unsigned) {
-  return mapConstants(
-      shapes, *this, [](int64_t a, int64_t b) -> std::optional<int64_t> { return std::min(a, b); });
+  return mapContents(shapes, *this, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
+    return smallerNumber(shapes, e[0], e[1]);
+  });
 }
 std::optional<Contents> MaxOp::contents(ShapeContext &shapes, unsigned) {
-  return mapConstants(
-      shapes, *this, [](int64_t a, int64_t b) -> std::optional<int64_t> { return std::max(a, b); });
+  return mapContents(shapes, *this, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
+    auto smaller = smallerNumber(shapes, e[0], e[1]);
+    if (!smaller)
+      return std::nullopt;
+    for (auto [one, other] : {std::pair(e[0], e[1]), std::pair(e[1], e[0])})
+      if (shapes.equal(*smaller, one))
+        return other;
+    return shapes.simplify(e[0] + e[1] - *smaller);
+  });
 }
 std::optional<Contents> CastOp::contents(ShapeContext &shapes, unsigned) {
   if (getTo().getIntOrFloatBitWidth() < 32)

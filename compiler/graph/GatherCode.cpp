@@ -15,6 +15,8 @@ namespace {
 /// What is told of an index that is not there. A kernel tells one number, the index; so a size that
 /// only the run knows is not in the text.
 std::string refusalText(Operation *op, int64_t size) {
+  if (auto text = op->getAttrOfType<StringAttr>(kRefusal))
+    return text.str();
   std::optional<int64_t> known;
   if (!ShapedType::isDynamic(size))
     known = size;

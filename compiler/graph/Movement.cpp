@@ -1,5 +1,6 @@
 // Movement: shape functions of the static and the dynamic forms.
 #include "compiler/graph/Fractions.h"
+#include "compiler/graph/ReshapeTarget.h"
 #include "compiler/graph/SizeTerms.h"
 #include "compiler/graph/SlicedRange.h"
 #include "compiler/graph/UpperBounds.h"
@@ -230,6 +231,33 @@ LogicalResult UnpackOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   return infer.give(infer.element(0), dims);
 }
 
+/// The number that `size` is `of` by for all values of the symbols; null where there is none.
+static AffineExpr exactQuotient(ShapeContext &shapes, AffineExpr size, AffineExpr of) {
+  AffineExpr quotient = shapes.simplify(size.floorDiv(of));
+  return shapes.equal(size, quotient * of) ? quotient : AffineExpr();
+}
+
+TargetSize targetSize(ShapeContext &shapes, AffineExpr asked, size_t dim,
+                      ArrayRef<AffineExpr> from) {
+  using Relation = Condition::Relation;
+  AffineExpr zero = shapes.constant(0), one = shapes.constant(1);
+  if (SizeFacts().decide(Relation::AtMost, one, asked) == true)
+    return {asked, {}};
+  AffineExpr own = dim < from.size() ? from[dim] : AffineExpr();
+  AffineExpr multiple = own ? exactQuotient(shapes, asked, own) : AffineExpr();
+  bool isZeroTogether = multiple && constantOf(multiple) && *constantOf(multiple) != 0;
+  if (own && (own == zero || isZeroTogether || exactQuotient(shapes, own, asked)))
+    return {asked, {}};
+  if (!own || exactQuotient(shapes, shapes.product(from), asked) ||
+      SizeFacts().decide(Relation::AtMost, zero, asked) != true)
+    return {asked, Condition{Relation::AtMost, one, asked,
+                             "(M1) dimension " + std::to_string(dim) +
+                                 " of the target shape is computed to be {b}, which stands for "
+                                 "the operand's dimension",
+                             own && !constantOf(own) ? own : AffineExpr()}};
+  return {shapes.simplify(asked + own * one.floorDiv(asked + one)), {}};
+}
+
 LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   bool isUnranked = infer.unranked();
@@ -279,6 +307,11 @@ LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorIm
         return infer.error() << "(M1) the target shape keeps dimension " << dim
                              << " of an operand of rank " << from.size();
       size = from[dim];
+    } else if (!known && !getAllowzero()) {
+      auto [stated, condition] = targetSize(shapes, size, dim, from);
+      if (condition && failed(infer.require(*condition)))
+        return failure();
+      size = stated;
     }
     isCopied[dim] = dim < from.size() && shapes.equal(size, from[dim]);
     to.push_back(size);

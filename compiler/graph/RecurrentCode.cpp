@@ -6,10 +6,13 @@
 // beyond its length keep the state and give zeros.
 //
 // In groups, a loop over groups of steps multiplies the inputs of one and runs through it.
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/CodedLstm.h"
 #include "compiler/graph/Gradient.h"
 #include "compiler/graph/RangeCodes.h"
 #include "compiler/graph/RecurrentGroups.h"
+
+#include "reference/Indexing.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -401,19 +404,23 @@ std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
   return outcome;
 }
 
-/// The lengths; one that is negative or beyond the sequence is an index of nothing. Where the rank
-/// or sizes of x are not known nothing says how long the sequence is, and they are as given.
-Value withinSequence(const GraphCode &code, Value lengths, Value x) {
-  if (GraphCode::isAbsent(lengths) || hasUnknownSizes(x.getType()))
+/// The lengths, as they are read from all that there may be; one that is negative or beyond the
+/// sequence is an index of nothing.
+Value withinSequence(const GraphCode &code, Operation *layer, Value lengths, Value x) {
+  if (GraphCode::isAbsent(lengths))
     return lengths;
-  AffineExpr steps = code.dims(x)[0];
-  Value number = code.cast(lengths, code.builder.getI64Type());
-  Value beyond = code.add(code.sizeOf(x, 0), numberOf(code, 1));
-  Value isNegative = code.op("graph.less", {number, code.scalar(number, 0)});
-  Value known = code.op("graph.gather",
-                        {code.iota({code.graph.shapes.simplify(steps + 1)}, 0),
-                         code.where(isNegative, beyond, number)},
-                        {code.integer("axis", 0)});
+  Type i64 = code.builder.getI64Type();
+  Value number = code.cast(lengths, i64), zero = numberOf(code, 0);
+  Value one = numberOf(code, 1), beyond = code.add(code.sizeOf(x, 0), one);
+  Value all = hasUnknownSizes(x.getType())
+                  ? code.op("graph.range", {zero, beyond, one})
+                  : code.iota({code.graph.shapes.simplify(code.dims(x)[0] + 1)}, 0);
+  Value isNegative = code.op("graph.less", {number, zero});
+  std::string refusal = layer->getName().stripDialect().str() + ": operand 'sequence_lens' " +
+                        reference::kLengthRefusal;
+  Value known = code.op(
+      "graph.gather", {all, code.where(isNegative, beyond, number)},
+      {code.integer("axis", 0), code.graph.named(kRefusal, code.builder.getStringAttr(refusal))});
   return code.cast(known, GraphCode::element(lengths));
 }
 
@@ -496,7 +503,7 @@ LogicalResult decomposeLayer(GraphBuilder &graph, Op op, Layer layer, Cell cell,
     x = code.transpose(x, {1, 0, 2});
   if (!activations || !x)
     return failure();
-  Value lengths = withinSequence(code, op.getSequenceLens(), x);
+  Value lengths = withinSequence(code, op, op.getSequenceLens(), x);
   if (!lengths)
     return failure();
 

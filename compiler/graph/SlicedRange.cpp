@@ -49,6 +49,33 @@ std::optional<Point> pointOf(const ShapeContext &shapes, AffineExpr at, AffineEx
   return Point{at, false};
 }
 
+/// Adds the terms of a simplified sum to those with positive factors, and those with negative ones,
+/// made positive, to the others.
+void splitTerms(AffineExpr sum, AffineExpr &positive, AffineExpr &negative) {
+  auto binary = dyn_cast<AffineBinaryOpExpr>(sum);
+  if (binary && binary.getKind() == AffineExprKind::Add) {
+    splitTerms(binary.getLHS(), positive, negative);
+    splitTerms(binary.getRHS(), positive, negative);
+    return;
+  }
+  bool isProduct = binary && binary.getKind() == AffineExprKind::Mul;
+  auto factor = constantOf(isProduct ? binary.getRHS() : sum);
+  if (factor && *factor < 0)
+    negative = negative - sum;
+  else
+    positive = positive + sum;
+}
+
+/// An expression of more has so many parts in what is computed from it that the compilation would
+/// take longer with it than a run does without.
+constexpr size_t kMostTerms = 128;
+
+bool isShort(AffineExpr expression) {
+  size_t terms = 0;
+  expression.walk([&](AffineExpr) { ++terms; });
+  return terms <= kMostTerms;
+}
+
 } // namespace
 
 int64_t withinDimension(int64_t distance) {
@@ -70,6 +97,25 @@ AffineExpr smallerSize(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
   // a floordiv (b + 1) is 0 where a <= b, so that this is 1 there and 0 elsewhere.
   AffineExpr isFirst = shapes.constant(1).floorDiv(a.floorDiv(b + 1) + 1);
   return shapes.simplify(b + (a - b) * isFirst);
+}
+
+std::optional<AffineExpr> smallerNumber(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
+  a = shapes.simplify(a), b = shapes.simplify(b);
+  if (SizeFacts().decide(Relation::AtMost, a, b) == true)
+    return a;
+  if (SizeFacts().decide(Relation::AtMost, b, a) == true)
+    return b;
+  // a - b is what is added less what is taken off, neither of which is negative: so
+  // min(a, b) = a - added + min(added, off).
+  AffineExpr zero = shapes.constant(0), added = zero, off = zero;
+  AffineExpr difference = shapes.simplify(a - b);
+  splitTerms(difference, added, off);
+  added = shapes.simplify(added), off = shapes.simplify(off);
+  if (!isShort(difference) || !ShapeContext::isExact(difference) ||
+      SizeFacts().decide(Relation::AtMost, zero, added) != true ||
+      SizeFacts().decide(Relation::AtMost, zero, off) != true)
+    return std::nullopt;
+  return shapes.simplify(a - added + smallerSize(shapes, added, off));
 }
 
 std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, AffineExpr size,

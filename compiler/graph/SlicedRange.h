@@ -26,4 +26,9 @@ std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, mlir::AffineE
 /// The smaller of two sizes, as an expression.
 mlir::AffineExpr smallerSize(const ShapeContext &shapes, mlir::AffineExpr a, mlir::AffineExpr b);
 
+/// The smaller of two numbers that are computed of sizes and may be negative. Nothing where it is
+/// no short expression.
+std::optional<mlir::AffineExpr> smallerNumber(const ShapeContext &shapes, mlir::AffineExpr a,
+                                              mlir::AffineExpr b);
+
 } // namespace tensmith::graph

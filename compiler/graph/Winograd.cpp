@@ -33,13 +33,11 @@ LogicalResult WinogradInputOp::inferResults(ShapeContext &shapes, SmallVectorImp
   AffineExpr tiles = x[0];
   for (size_t dim = 0; dim < 2; ++dim) {
     AffineExpr size = x[1 + dim] + getPads()[dim] + getPads()[2 + dim] - int64_t(getTaps()) + 1;
-    if (auto known = infer.known(size); known && *known <= 0)
-      return infer.error() << "(W1) x is smaller than the window";
-    // Of each factor, since of an expanded product nothing can be shown.
-    AffineExpr count = size.ceilDiv(int64_t(getOutputs()));
-    if (failed(infer.requireAtMost(infer.constant(0), count,
-                                   "the result would have a negative dimension, {b}")))
+    // Of each factor, since of an expanded product nothing can be shown. No output, no tile.
+    if (failed(infer.requireAtMost(infer.constant(0), size,
+                                   "(W1) the result would have a negative dimension, {b}")))
       return failure();
+    AffineExpr count = size.ceilDiv(int64_t(getOutputs()));
     tiles = infer.size(tiles * count);
   }
   return infer.give(infer.element(0), {infer.constant(*planes), tiles, x[3]});

@@ -1,5 +1,7 @@
 // Operators that ONNX gives their parameters as operands: static where these are known when the
 // model is imported (constants, or arithmetic on shapes), which nearly all are.
+#include "compiler/graph/Checks.h"
+#include "compiler/graph/ReshapeTarget.h"
 #include "compiler/graph/SlicedRange.h"
 #include "frontends/onnx/NodeImport.h"
 
@@ -12,9 +14,10 @@ namespace {
 
 using Dims = NodeImport::Dims;
 
-/// The target of a reshape with -1 and 0 replaced; nothing where it is no valid one, for the
-/// dynamic form's shape function to say why.
-std::optional<Dims> reshapedDims(NodeImport &n, ArrayRef<AffineExpr> target, bool allowZero) {
+/// The target of a reshape with -1 and 0 replaced, and what must hold for it; nothing where it is
+/// no valid one, for the dynamic form's shape function to say why.
+std::optional<Dims> reshapedDims(NodeImport &n, ArrayRef<AffineExpr> target, bool allowZero,
+                                 llvm::SmallVectorImpl<Condition> &conditions) {
   Dims from = n.dims(n.input(0)), to;
   std::optional<size_t> rest;
   AffineExpr others = n.size(1);
@@ -33,6 +36,11 @@ std::optional<Dims> reshapedDims(NodeImport &n, ArrayRef<AffineExpr> target, boo
       if (dim >= from.size())
         return std::nullopt;
       to.push_back(from[dim]);
+    } else if (!known && !allowZero) {
+      auto [stated, condition] = targetSize(n.graph.shapes, size, dim, from);
+      if (condition)
+        conditions.push_back(*condition);
+      to.push_back(stated);
     } else {
       to.push_back(size);
     }
@@ -59,9 +67,13 @@ LogicalResult reshape(NodeImport &n) {
     return n.error("operand 0 is missing");
   Value shape = n.opset < 5 ? n.vector(n.intsAttr("shape")) : n.input(1);
   bool allowZero = n.intAttr("allowzero") != 0;
+  SmallVector<Condition> conditions;
   if (auto target = n.contents(shape); target && n.isRanked(x))
-    if (auto to = reshapedDims(n, *target, allowZero))
+    if (auto to = reshapedDims(n, *target, allowZero, conditions)) {
+      for (const Condition &condition : conditions)
+        makeCheck(n.builder, n.graph.location, n.graph.shapes, condition);
       return n.give({n.reshape(x, *to)});
+    }
   return n.give({n("graph.dynamic_reshape", {x, shape}, {n.boolean("allowzero", allowZero)})});
 }
 

@@ -78,5 +78,17 @@ TEST(WinogradReference, OfIntegersIsExact) {
     }
 }
 
+// Breaks if an image that gives no output has tiles, or one that would give less than none is
+// taken.
+TEST(WinogradReference, OfAnImageSmallerThanItsWindow) {
+  AttributeList input{
+      {"outputs", int64_t(2)}, {"taps", int64_t(3)}, {"pads", Integers{0, 0, 0, 0}}};
+  auto patches = evaluated("winograd_input", {ramp({2, 2, 5, 3}, 1)}, input);
+  ASSERT_EQ(patches.size(), 1u);
+  EXPECT_EQ(patches[0].shape(), Shape({16, 0, 3}));
+  expectFailure("winograd_input", {ramp({2, 1, 5, 3}, 1)}, input, StatusCode::InvalidArgument,
+                "less than none");
+}
+
 } // namespace
 } // namespace tensmith::reference

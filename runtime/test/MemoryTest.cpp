@@ -56,6 +56,29 @@ TEST(Memory, AValueThatGrowsIsWhereItWasBefore) {
 }
 #endif
 
+#ifndef OTHER_ALLOCATOR
+// Breaks if what was freed goes back to the system, or more is kept than may be.
+TEST(Memory, AFreedBlockServesTheNextOfItsSize) {
+  void *first = allocateBlock(9 * kMebibyte), *other = allocateBlock(3 * kMebibyte);
+  ASSERT_TRUE(first && other);
+  freeBlock(first);
+  freeBlock(other);
+  int64_t kept = keptBlockBytes();
+  EXPECT_GE(kept, 12 * kMebibyte);
+  EXPECT_EQ(allocateBlock(9 * kMebibyte), first);
+  EXPECT_EQ(allocateBlock(3 * kMebibyte), other);
+  EXPECT_LT(keptBlockBytes(), kept);
+  freeBlock(first);
+  freeBlock(other);
+  std::vector<void *> many;
+  for (int i = 0; i < 200; ++i)
+    many.push_back(allocateBlock(kMebibyte));
+  for (void *block : many)
+    freeBlock(block);
+  EXPECT_LE(keptBlockBytes(), 64 * kMebibyte);
+}
+#endif
+
 TEST(Memory, BlocksAreAligned) {
   for (int64_t bytes : {int64_t(0), int64_t(1), int64_t(100), kMebibyte, 5 * kMebibyte}) {
     void *block = allocateBlock(bytes);

@@ -53,6 +53,30 @@ def test_is_an_error(name, reference):
         compiled.run(*arrays)
 
 
+# Breaks when a length that no part of the sequence has is taken as it is, is told of as an index of something else, or isn't
+# looked at where nothing is known of the sizes.
+@pytest.mark.parametrize("operator, gates", [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("sizes", [(5, 3), ("steps", "batch"), (None, None)], ids=["known", "open", "unnamed"])
+@pytest.mark.parametrize("reference", [False, True], ids=["compiled", "reference"])
+def test_lengths_beyond_a_sequence(operator, gates, sizes, reference):
+    steps, batch = sizes
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [steps, batch, 2]),
+              helper.make_tensor_value_info("n", TensorProto.INT32, [batch])]
+    constants = [helper.make_tensor(name, TensorProto.FLOAT, shape, np.full(shape, 0.1).ravel())
+                 for name, shape in (("w", (2, 4 * gates, 2)), ("r", (2, 4 * gates, 4)))]
+    node = helper.make_node(operator, ["x", "w", "r", "", "n"], ["y"], hidden_size=4, direction="bidirectional")
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    model = helper.make_model(helper.make_graph([node], "g", inputs, [output], constants),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)  # fmt: skip
+    compiled = ts.compile(model.SerializeToString(), reference=reference, threads=1)
+    x = ones(5, 3, 2)
+    (y,) = compiled.run(x, np.array([5, 0, 2], np.int32))
+    assert not y[2:, :, 2].any() and y[:2, :, 2].all() and not y[:, :, 1].any()
+    for wrong in (6, -1):
+        with pytest.raises(ts.Error, match=rf"'y \({operator}\)'.*sequence_lens' has a length that is negative or beyond the sequence"):
+            compiled.run(x, np.array([5, wrong, 2], np.int32))
+
+
 @pytest.mark.parametrize("a, b, sizes", [
     (["p", 2, 3], [3, 3, 8], [1, 3]), ([3, 2, 3], ["p", 3, 8], [1, 3]), ([4, "p", 2, 3], [3, 3, 8], [1, 3]),
     (["p", "p", 2, 3], [2, 1, 3, 8], [1, 2])])

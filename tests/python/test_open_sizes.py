@@ -245,3 +245,75 @@ def test_what_is_placed_when_sizes_are_known_is_told():
     described = {rows: tensmith.compile(network(rows).SerializeToString()).describe()["functions"][0]["arena_bytes"] for rows in ("n", 64)}
     assert described["n"] == "placed when sizes are known"
     assert described[64] < 64 * 4 * (1024 + 512)
+
+
+def reshaped_by_shapes(inputs, target, flat=None):
+    """`x` (flattened to `flat` first) by a target that Shape, Gather and Concat compute: sizes of the inputs "input.dimension", and numbers."""
+    nodes, constants, parts = [], {}, []
+    if flat:
+        nodes, constants = [node("Reshape", ["x", "flat"], ["f"])], {"flat": ints(*flat)}
+    for number, part in enumerate(target):
+        if isinstance(part, int):
+            constants[f"p{number}"] = ints(part)
+        else:
+            source, dim = part.split(".")
+            constants[f"i{number}"] = ints(int(dim))
+            nodes += [node("Shape", [source], [f"s{number}"]), node("Gather", [f"s{number}", f"i{number}"], [f"p{number}"])]
+        parts.append(f"p{number}")
+    nodes += [node("Concat", parts, ["to"], axis=0), node("Reshape", ["f" if flat else "x", "to"], ["y"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()]
+    graph = helper.make_graph(nodes, "g", ports, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+# The inputs' dimensions, the target, what x is flattened to first, and sizes of runs.
+COMPUTED_TARGETS = {
+    "of another input": ({"x": [3, 4], "z": ["n", 2]}, ["z.0", 4], None, [{"n": 3}, {"n": 0}, {"n": 2}]),
+    "of another input, open": ({"x": ["a", 4], "z": ["n", 2]}, ["z.0", 4], None, [{"a": 3, "n": 3}, {"a": 5, "n": 0}, {"a": 0, "n": 0}, {"a": 0, "n": 2}, {"a": 3, "n": 1}]),
+    "apart": ({"x": ["b", "t", 4]}, ["x.0", "x.1", 4], (-1, 4), [{"b": 2, "t": 3}, {"b": 2, "t": 0}, {"b": 0, "t": 3}]),
+    "apart, a rest": ({"x": ["b", "t", 4]}, ["x.0", "x.1", -1], (-1, 4), [{"b": 2, "t": 3}, {"b": 1, "t": 1}]),
+    "together": ({"x": ["b", "t", 4], "z": ["b", "t"]}, ["x.0", -1], None, [{"b": 2, "t": 3}, {"b": 2, "t": 0}]),
+    "beyond": ({"x": ["n"], "z": ["m"]}, [1, "z.0"], None, [{"n": 2, "m": 2}, {"n": 2, "m": 0}, {"n": 0, "m": 0}]),
+}  # fmt: skip
+
+
+# Breaks when a size of a target that is 0 in the run is taken as it is where ONNX takes the operand's, or the other way round.
+@pytest.mark.parametrize("reference", [False, True], ids=["compiled", "reference"])
+@pytest.mark.parametrize("name", COMPUTED_TARGETS)
+def test_a_target_computed_to_be_zero(name, reference):
+    inputs, target, flat, runs = COMPUTED_TARGETS[name]
+    data = reshaped_by_shapes(inputs, target, flat)
+    ours = tensmith.compile(data, reference=reference, threads=1)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # which takes a computed size for -1
+    theirs = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    for sizes in runs:
+        feeds = {port: weights(*(sizes.get(dim, dim) for dim in dims)) for port, dims in inputs.items()}
+        try:
+            (wanted,) = theirs.run(None, feeds)
+        except Exception:
+            with pytest.raises(tensmith.Error, match=r"'y \(Reshape\)'"):
+                ours.run(**feeds)
+            continue
+        numpy.testing.assert_array_equal(ours.run(**feeds)[0], wanted, err_msg=str(sizes))
+
+
+# Breaks when the larger of two numbers that sizes make, of which one may be negative, is left to the run.
+def test_frames_of_clamped_sizes():
+    constants = {"w": weights(4, 8), "four": ints(4), "one": ints(1), "zero": ints(0), "zeros": ints(0, 0, 0)}
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["n"]), node("Div", ["n", "four"], ["q"]), node("Max", ["q", "one"], ["t"]),
+             node("Sub", ["four", "n"], ["r"]), node("Max", ["r", "zero"], ["lacking"]), node("Concat", ["zeros", "lacking"], ["pads"], axis=0),
+             node("Pad", ["x", "pads"], ["padded"]), node("Mul", ["t", "four"], ["end"]), node("Slice", ["padded", "zero", "end", "one"], ["cut"]),
+             node("Concat", ["t", "four"], ["to"], axis=0), node("Reshape", ["cut", "to"], ["frames"]), node("MatMul", ["frames", "w"], ["m"]),
+             node("Softmax", ["m"], ["y"], axis=-1)]
+    graph = helper.make_graph(nodes, "frames", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    text = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    compiled = tensmith.compile(text, threads=1)
+    assert not by_reference(compiled)
+    session = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
+    for n in (1, 3, 4, 7, 8, 27, 40):
+        x = random.standard_normal((1, n)).astype(numpy.float32)
+        numpy.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5, err_msg=str(n))

@@ -77,6 +77,22 @@ TEST_F(SlicedRangeOf, SlicesThatAreAsLong) {
       shapes.equal(slicedRange(shapes, n, number(0), n.floorDiv(2), 1)->count, n.floorDiv(2)));
 }
 
+// Breaks when a number that is negative is taken for a size, or a factor of it is lost.
+TEST_F(SlicedRangeOf, TheSmallerOfNumbersThatMayBeNegative) {
+  struct {
+    AffineExpr a, b;
+  } cases[] = {{n - 3, number(0)}, {3 - n, number(0)},           {n - m, m - n},
+               {n * 2, m * 3 - 4}, {(n + 1).floorDiv(2), m - 1}, {n * m, number(5)},
+               {n, n + 2},         {number(-3), number(2)}};
+  for (auto [a, b] : cases) {
+    auto smaller = smallerNumber(shapes, a, b);
+    ASSERT_TRUE(smaller);
+    for (int64_t i = 0; i < 7; ++i)
+      for (int64_t j = 0; j < 7; ++j)
+        EXPECT_EQ(at(*smaller, i, j), std::min(at(a, i, j), at(b, i, j))) << i << " and " << j;
+  }
+}
+
 TEST_F(SlicedRangeOf, WhatOnlyTheRunTells) {
   EXPECT_FALSE(slicedRange(shapes, n, number(-1), number(0), -1));
   EXPECT_FALSE(slicedRange(shapes, n, number(0), m - 3, 1)); // may count from the end

@@ -41,24 +41,18 @@ Value bytesForRows(IndexMath &math, const Machine &machine, Value panelBytes) {
 
 } // namespace
 
-void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles, bool evenTiles) {
+void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   // Of few tiles, one with few rows would keep a core waiting for another's.
   constexpr int64_t kFewTiles = 16;
   height = tileHeight;
   auto known = constantIndex(rows);
   int64_t count = std::max<int64_t>(llvm::divideCeil(known.value_or(0), height), 1);
-  step = math.constant(height);
   if (wholeTiles || !known || count > kFewTiles) {
-    tiles = math.ceilDiv(rows, step);
-    if (evenTiles && !wholeTiles && !known) {
-      Value even = math.ceilDiv(rows, math.max(tiles, math.constant(1)));
-      step = math.select(math.less(tiles, math.constant(kFewTiles + 1)), even, step);
-    }
+    tiles = math.ceilDiv(rows, math.constant(height));
     return;
   }
   height = std::max<int64_t>(llvm::divideCeil(*known, count), 1);
   highTiles = *known - count * (height - 1);
-  step = math.constant(height);
   tiles = math.constant(count);
 }
 
@@ -230,8 +224,7 @@ Blocking Blocking::choose(IndexMath &math, const Machine &machine, const Product
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, asked[choice::tileRows].value_or(of.height), /*wholeTiles=*/of.matrixUnit,
-            of.evenTiles);
+  b.cutRows(math, asked[choice::tileRows].value_or(of.height), /*wholeTiles=*/of.matrixUnit);
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   Value rowBytes = math.max(b.cutDepth(math, machine, of, weights, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
@@ -265,7 +258,7 @@ Blocking Blocking::ofRows(IndexMath &math, Value rows, int64_t height) {
 
 Value Blocking::firstRow(IndexMath &math, Value tile) const {
   if (!highTiles)
-    return math.min(math.mul(tile, step), rows);
+    return math.min(math.mul(tile, height), rows);
   return math.add(math.mul(tile, height - 1), math.min(tile, math.constant(*highTiles)));
 }
 
@@ -331,7 +324,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
                  llvm::function_ref<void(const RowGroup &)> emit) {
   int64_t height = blocking.height;
   auto known = constantIndex(blocking.rows);
-  Value first = math.mul(number, blocking.step);
+  Value first = math.mul(number, height);
   auto emitFull = [&] { emit({.first = first, .height = height}); };
   if (known == 0)
     return;
@@ -346,7 +339,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
   // Of known sizes, of which there are many tiles, the height of the last one.
   auto rest = known ? std::optional(*known % height) : std::nullopt;
   Value left =
-      rest ? math.constant(*rest) : math.min(math.sub(blocking.rows, first), blocking.step);
+      rest ? math.constant(*rest) : math.min(math.sub(blocking.rows, first), math.constant(height));
   if (last == LastTile::Padded && !known) {
     auto emitAlmostFull = [&] {
       emit({.first = first, .height = height, .count = left, .least = power + 1});

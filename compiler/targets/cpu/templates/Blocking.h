@@ -52,7 +52,6 @@ struct ProductExtents {
   /// Which multiplies tiles faster than they arrive: rows that the last one lacks cost as much as
   /// those it has.
   bool matrixUnit = false;
-  bool evenTiles = true; // of few tiles over an open size, each has as many rows: not InParts
   mlir::Value sharedRows =
       {};                 // so many of those that an item copies are another's, too; may be null
   bool cutsDepth = false; // whether the sum may be cut: A's rows are then `depth` elements each,
@@ -62,9 +61,9 @@ struct ProductExtents {
 struct Blocking {
   int64_t height; // of a tile, at most
   /// Where rows are known and tiles few: so many tiles of `height`, the others of one row less.
-  /// Else all but the last one are of `step` rows, which is `height` where there are many.
+  /// Else all but the last one are of `height` rows: of an open size tiles of one height would cost
+  /// more, since code that is a little higher computes them (13 rows: 6, 6 and 1, not 5, 5 and 3).
   std::optional<int64_t> highTiles;
-  mlir::Value step;
   mlir::Value rows, tiles, panels, batch; // extents
   mlir::Value tileBlock, panelBlock;      // of an item
   mlir::Value tileBlocks, panelBlocks;    // their numbers
@@ -90,7 +89,7 @@ struct Blocking {
   bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
 
 private:
-  void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false, bool evenTiles = true);
+  void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
   /// Sets tileBlocks and panelBlocks.
   void cutForRegisters(IndexMath &math, const Machine &machine, const ProductExtents &of,
                        mlir::Value rowBytes, mlir::Value work);

@@ -82,7 +82,6 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, con
        .turnsRows = source.turns(),
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
        .matrixUnit = unit,
-       .evenTiles = !source.turns(),
        .sharedRows = source.pads() ? source.pixelsBehind() : Value(),
        .cutsDepth = !unit && (source.hasOneTap() || contraction.conv()),
        .taps = source.copies() ? 1 : source.tapCount()},
