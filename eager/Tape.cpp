@@ -161,8 +161,9 @@ std::optional<Tape::Number> Tape::constant(const Array &array) {
 /// An input that is the same single number, bit for bit, and is always given as it is.
 std::optional<Tape::Number> Tape::equalInput(const Array &array) const {
   auto isFixed = [&](const Array &x) {
-    return x.rank() == 0 && x.storage()->bytes == byteSize(x.type()) && !isActive(x) &&
-           Engine::ofProcess().isReady(x.storage()->variable);
+    Storage &storage = *x.storage();
+    return x.rank() == 0 && storage.bytes == byteSize(x.type()) && !isActive(x) &&
+           storage.steps == 0 && storage.data && Engine::ofProcess().isReady(storage.variable);
   };
   if (!isFixed(array))
     return std::nullopt;

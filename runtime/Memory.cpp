@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <sys/mman.h>
 
 namespace tensmith::runtime {
@@ -39,14 +41,6 @@ struct Header {
 };
 Header &headerOf(void *block) { return static_cast<Header *>(block)[-1]; }
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kKeeps = false; // so that a sanitizer sees each block
-#elif defined(__has_feature)
-constexpr bool kKeeps = !__has_feature(address_sanitizer);
-#else
-constexpr bool kKeeps = true;
-#endif
-
 /// Blocks that were freed, the last one behind. The oldest go where they are too many. Nobody waits
 /// for another thread: whoever comes while one is here goes to the C library.
 class KeptBlocks {
@@ -74,13 +68,22 @@ public:
     return true;
   }
 
+  /// The C library gets all of them.
+  void clear() {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    while (lock && count_ > 0)
+      std::free(headerOf(remove(kept_.begin())).allocation);
+  }
+
   int64_t bytes() {
     std::lock_guard lock(mutex_);
     return bytes_;
   }
 
+  /// Blocks are freed until the very end, so it has none.
   static KeptBlocks &ofProcess() {
-    static auto *kept = new KeptBlocks; // blocks are freed until the very end
+    alignas(KeptBlocks) static std::byte storage[sizeof(KeptBlocks)];
+    static auto *kept = new (storage) KeptBlocks;
     return *kept;
   }
 
@@ -92,8 +95,15 @@ private:
   static constexpr int64_t kMostBlocks = 64;
   using Place = std::array<Kept, kMostBlocks>::iterator;
 
+  /// None where there is not even the memory to find out.
   static int64_t most() {
-    static const int64_t bytes = std::min(int64_t(64) << 20, availableMemory() / 32);
+    static const int64_t bytes = [] {
+      try {
+        return std::min(int64_t(64) << 20, availableMemory() / 32);
+      } catch (const std::bad_alloc &) {
+        return int64_t(0);
+      }
+    }();
     return bytes;
   }
   void *remove(Place place) {
@@ -118,10 +128,15 @@ void *allocateBlock(int64_t bytes) {
   bool large = bytes >= 2 * kHugePage;
   int64_t alignment = large ? kHugePage : kAlignment;
   int64_t size = roundUp(bytes ? bytes : 1, alignment);
-  bool isKept = kKeeps && size >= kLeastClassed;
-  if (void *kept = isKept ? KeptBlocks::ofProcess().take(size) : nullptr)
+  bool mayBeKept = kKeepsFreedBlocks && size >= kLeastClassed;
+  if (void *kept = mayBeKept ? KeptBlocks::ofProcess().take(size) : nullptr)
     return kept;
-  void *allocation = std::malloc(size_t(size + alignment) + sizeof(Header));
+  size_t whole = size_t(size + alignment) + sizeof(Header);
+  void *allocation = std::malloc(whole);
+  if (!allocation && kKeepsFreedBlocks) {
+    KeptBlocks::ofProcess().clear();
+    allocation = std::malloc(whole);
+  }
   if (!allocation)
     return nullptr;
   auto first = reinterpret_cast<uintptr_t>(allocation) + sizeof(Header);
@@ -137,7 +152,7 @@ void freeBlock(void *block) {
   if (!block)
     return;
   int64_t size = headerOf(block).size;
-  if (!kKeeps || size < kLeastClassed || !KeptBlocks::ofProcess().give(block, size))
+  if (!kKeepsFreedBlocks || size < kLeastClassed || !KeptBlocks::ofProcess().give(block, size))
     std::free(headerOf(block).allocation);
 }
 

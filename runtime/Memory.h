@@ -20,6 +20,16 @@ inline constexpr int64_t kAlignment = 64;
 /// Uninitialised; null where the memory can't be had. `bytes` may be 0 (a block of its own then).
 void *allocateBlock(int64_t bytes);
 void freeBlock(void *block);
+/// Whether blocks that were freed may serve again: not where a sanitizer is to see each of them.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kKeepsFreedBlocks = false;
+#elif defined(__has_feature)
+inline constexpr bool kKeepsFreedBlocks = !__has_feature(address_sanitizer) &&
+                                          !__has_feature(thread_sanitizer) &&
+                                          !__has_feature(memory_sanitizer);
+#else
+inline constexpr bool kKeepsFreedBlocks = true;
+#endif
 /// Of blocks that were freed and are kept, of all threads.
 int64_t keptBlockBytes();
 

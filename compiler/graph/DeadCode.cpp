@@ -67,6 +67,8 @@ private:
       if (op == except)
         return;
       llvm::for_each(op->getResultTypes(), look);
+      if (auto check = dyn_cast<CheckOp>(op))
+        isLeft |= llvm::is_contained(check.getSizes().getSymbols(), name);
       for (Region &region : op->getRegions())
         for (Block &block : region)
           llvm::for_each(block.getArgumentTypes(), look);

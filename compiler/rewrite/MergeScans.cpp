@@ -5,8 +5,8 @@
 // The way back of a loop stacks a cotangent for each of its readers; that they are one value shows
 // once equal operators of the body are. Nor is what nobody needs carried, but its own next value:
 //
-// before: a, s = loop { yield ..., f(a), s + g(a) }, s unread     after: a = loop { yield ..., f(a)
-// }
+// before: a, s = loop { yield ..., f(a), s + g(a) }      after: a = loop { yield ..., f(a) }
+//         where nobody reads s
 //
 // A part of a loop that is run again for the way back has such sums (autodiff/LoopParts.h).
 #include "compiler/graph/DeadCode.h"
@@ -47,6 +47,24 @@ llvm::SetVector<Value> neededFor(graph::LoopOp loop, ArrayRef<Value> values) {
   return needed;
 }
 
+/// Whether something that is computed of the value has sizes that are told by name: others may go
+/// by them without reading it.
+bool tellsSizes(Value value) {
+  llvm::SetVector<Value> computed;
+  computed.insert(value);
+  for (size_t next = 0; next < computed.size(); ++next) {
+    auto type = dyn_cast<RankedTensorType>(computed[next].getType());
+    if (!type || !graph::symbolNames(type).empty())
+      return true;
+    for (Operation *user : computed[next].getUsers()) {
+      if (user->getNumRegions())
+        return true;
+      computed.insert(user->result_begin(), user->result_end());
+    }
+  }
+  return false;
+}
+
 /// What is carried and needed; what isn't could as well be what it was at first.
 SmallVector<unsigned> takeNeeded(graph::LoopOp loop) {
   unsigned carried = loop.getCarried().size();
@@ -56,7 +74,9 @@ SmallVector<unsigned> takeNeeded(graph::LoopOp loop) {
   SmallVector<unsigned> open;
   for (unsigned i = 0; i < carried; ++i) {
     bool canGo = loop.getResult(i).use_empty() &&
-                 argumentOf(loop, i).getType() == loop.getCarried()[i].getType();
+                 argumentOf(loop, i).getType() == loop.getCarried()[i].getType() &&
+                 loop.getResult(i).getType() == argumentOf(loop, i).getType() &&
+                 !tellsSizes(argumentOf(loop, i));
     if (canGo)
       open.push_back(i);
     else

@@ -13,7 +13,9 @@ namespace {
 
 constexpr int64_t kMebibyte = int64_t(1) << 20;
 
-#if defined(__has_feature)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OTHER_ALLOCATOR
+#elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define OTHER_ALLOCATOR
 #endif

@@ -20,7 +20,7 @@ import random_functions  # noqa: E402
 import terra  # noqa: E402
 
 import tensmith as ts  # noqa: E402
-from tensmith import _eager, nn  # noqa: E402
+from tensmith import _eager, nn, optim  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -570,3 +570,34 @@ def test_a_graph_has_the_nodes_of_the_steps_that_it_is_of():
         for each in (size, 1, size):
             assert f(tnp.ones(each)) == 0.75 * each
     assert f.statistics()["recorded"] >= 99 and f._steps.nodes == 2 * 64
+
+
+def test_a_number_that_is_put_off_is_not_compared_with_others():
+    """Breaks if an optimiser's number that a co-executed step has put off is read to see whether it is another one's: it has no memory yet."""
+
+    class Own(optim.Optimizer):
+        def __init__(self, parameters):
+            super().__init__(parameters, {"lr": 0.1, "k": 0.9})
+
+        def update(self, parameter, gradient, state, rate, step, group):
+            first, second = (tnp.sqrt(tnp.asarray(group["k"] + more, dtype=parameter.dtype)) for more in (0.0, 0.01))
+            return [parameter - rate * gradient * first * second]
+
+    def losses(run):
+        weights = tnp.asarray([1.0, 2.0])
+        weights.requires_grad = True
+        optimizer = Own([weights])
+
+        def step(number):
+            optimizer.zero_grad()
+            optimizer.param_groups[0]["k"] = 0.9 if number < 4 else 0.5 + 0.01 * (number % 4)
+            with ts.record():
+                loss = tnp.sum(weights * weights)
+            loss.backward()
+            optimizer.step()
+            return weights.tolist()
+
+        taken = run(step)
+        return [taken(number) for number in range(12)]
+
+    numpy.testing.assert_allclose(losses(ts.coexecute), losses(lambda step: step), rtol=1e-6)

@@ -61,3 +61,19 @@ def test_dart_that_stops_early_keeps_the_forest_that_was_best(channels):
         chosen = numpy.where(y[300:] > 0, predicted, 1 - predicted) if channels == 1 else predicted[numpy.arange(100), y[300:]]
         numpy.testing.assert_allclose(-numpy.log(chosen).mean(), min(values), rtol=1e-4)
         assert len(forest) == channels * (forest.best_round + 1)
+
+
+def test_constraints_are_for_features_that_there_are():
+    """Breaks if a constraint of no feature, or of one twice, is dropped without a word."""
+    data = trees.Matrix(X, labels=X[:, 0])
+    for given, said in [({"monotone": {99: 1}}, "the feature 99, and the training data has"), ({"monotone": {"f1": 1, 1: -1}}, "two directions"),
+                        ({"interactions": [[0, 99]]}, "the feature 99")]:  # fmt: skip
+        with pytest.raises(ValueError, match=said):
+            trees.train(given, data, 1)
+
+
+def test_an_estimators_other_parameters_have_either_name():
+    """Breaks if XGBoost's name for a parameter stands beside the estimator's default for it."""
+    model = trees.TreesRegressor(3, other={"reg_lambda": 2.0, "eta": 0.5, "nthread": 1}).fit(X, X[:, 0])
+    same = trees.TreesRegressor(3, reg_lambda=2.0, learning_rate=0.5, n_jobs=1).fit(X, X[:, 0])
+    assert numpy.array_equal(model.predict(X), same.predict(X))

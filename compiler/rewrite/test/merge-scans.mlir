@@ -54,3 +54,24 @@ func.func @sums(%n: tensor<i64>, %x: tensor<3xf32>, %zero: tensor<f32>) -> tenso
   }
   return %0#0 : tensor<3xf32>
 }
+
+// -----
+
+// Nobody reads the sum but itself, but the size that it tells is that of others, by its name.
+// CHECK-LABEL: func @tells_a_size
+// CHECK: graph.loop %arg0, %{{.*}}, %arg1 :
+// CHECK: graph.range %{{.*}}, %[[S:arg[0-9]+]], %{{.*}}
+// CHECK: graph.add %{{.*}}, %[[S]]
+func.func @tells_a_size(%n: tensor<i64>, %s0: tensor<i64>, %zero: tensor<i64>, %one: tensor<i64>, %c1: tensor<f32>) -> tensor<?xf32> {
+  %none = graph.none : none
+  %0:2 = graph.loop %n, %none, %s0 : (tensor<i64>, none, tensor<i64>) -> (tensor<i64>, tensor<?xf32>) {
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %s: tensor<i64>):
+    %t = graph.range %zero, %s, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64, #graph.dims<["k"], ()[s0] -> (s0)>>
+    %u = graph.reduce_sum %t {axes = array<i64: 0>} : (tensor<?xi64, #graph.dims<["k"], ()[s0] -> (s0)>>) -> tensor<i64>
+    %s1 = graph.add %u, %s : (tensor<i64>, tensor<i64>) -> tensor<i64>
+    %z = graph.broadcast %c1 : (tensor<f32>) -> tensor<?xf32, #graph.dims<["k"], ()[s0] -> (s0)>>
+    %r = graph.reduce_sum %z {axes = array<i64: 0>} : (tensor<?xf32, #graph.dims<["k"], ()[s0] -> (s0)>>) -> tensor<f32>
+    graph.yield %c, %s1, %r : tensor<i1>, tensor<i64>, tensor<f32>
+  }
+  return %0#1 : tensor<?xf32>
+}

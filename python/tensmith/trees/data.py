@@ -158,9 +158,9 @@ def names_of(rows):
 def check_names(trained, rows):
     """Features are known by their places, so a table whose columns have other names, or another order, would be misread.
 
-    trained: the names that training has seen; those of `names_of` are of data without names, which any name may follow."""
+    trained: the names that training has seen; those of `names_of`, and LightGBM's, are of data without names, which any name may follow."""
     for number, (known, given) in enumerate(zip(trained, rows.names or [], strict=False)):
-        if known not in (given, f"f{number}"):
+        if known not in (given, f"f{number}", f"Column_{number}"):
             raise ValueError(f"column {number} is '{given}', and was '{known}' in the training data; give the columns in its order: "
                              f"frame[forest.feature_names]; or their values alone, frame.to_numpy(), which are taken by their places")  # fmt: skip
 

@@ -9,7 +9,7 @@ import warnings
 import numpy
 
 from .data import Matrix, check_names, names_of, rows_of
-from .learning import train
+from .learning import parameters, train
 from .losses import is_loss
 
 try:
@@ -119,7 +119,8 @@ class _Trees(BaseEstimator):
         if self.random_state is not None:
             is_number = isinstance(self.random_state, (int, numpy.integer))
             given["seed"] = int(self.random_state) if is_number else int(self.random_state.randint(1 << 31))
-        return given | (self.other or {})
+        own = {other: name for name, (other, _, _) in parameters().items() if other}
+        return given | {own.get(name, name): value for name, value in (self.other or {}).items()}
 
     def _data(self, X, y=None, reset=False):
         """Checked rows, and labels where there are some."""

@@ -28,6 +28,8 @@ def _number_features(given, names):
 
     def number_of(feature):
         if not isinstance(feature, str):
+            if feature not in range(len(names)):
+                raise ValueError(f"a constraint is for the feature {feature}, and the training data has {len(names)}")
             return feature
         if feature not in names:
             raise ValueError(f"a constraint names the feature '{feature}', which the training data has not")
@@ -36,6 +38,8 @@ def _number_features(given, names):
     for word in {"monotone", "monotone_constraints"} & set(given):
         if isinstance(given[word], dict):
             directions = {number_of(feature): _plain(direction) for feature, direction in given[word].items()}
+            if len(directions) < len(given[word]):
+                raise ValueError(f"{word} gives a feature two directions, by its name and by its number")
             given[word] = [directions.get(number, 0) for number in range(len(names))]
     for word in {"interactions", "interaction_constraints"} & set(given):
         if isinstance(given[word], list):

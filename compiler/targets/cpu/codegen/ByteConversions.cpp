@@ -59,7 +59,7 @@ Clamp clampOf(Value *value) {
 void narrow(TruncInst &cut) {
   unsigned from = cut.getOperand(0)->getType()->getScalarSizeInBits();
   unsigned to = cut.getType()->getScalarSizeInBits();
-  bool fits = (to == 8 || to == 16) && from <= 32 && from > to;
+  bool fits = (to == 8 || to == 16) && (from == 16 || from == 32) && from > to;
   if (!fits || !isWhole(cut.getType(), to, 2 * to))
     return;
   Clamp clamp = clampOf(cut.getOperand(0));
