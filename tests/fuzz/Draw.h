@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <random>
+#include <string>
 
 namespace tensmith::fuzz {
 
@@ -63,5 +65,17 @@ public:
 private:
   std::mt19937 engine_;
 };
+
+/// A mutator of files that are bytes: `changed` gives other ones, of at most `maxSize`; of more
+/// they stay as they are.
+template <typename Change>
+size_t changeBytes(uint8_t *data, size_t size, size_t maxSize, unsigned int seed, Change changed) {
+  Draw draw(seed);
+  std::string result = changed({reinterpret_cast<const char *>(data), size}, maxSize, draw);
+  if (result.size() > maxSize)
+    return size;
+  std::memcpy(data, result.data(), result.size());
+  return result.size();
+}
 
 } // namespace tensmith::fuzz

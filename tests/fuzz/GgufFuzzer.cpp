@@ -162,10 +162,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
                                           unsigned int seed) {
-  fuzz::Draw draw(seed);
-  std::string result = changed({reinterpret_cast<const char *>(data), size}, maxSize, draw);
-  if (result.size() > maxSize)
-    return size;
-  std::memcpy(data, result.data(), result.size());
-  return result.size();
+  return fuzz::changeBytes(data, size, maxSize, seed, changed);
 }
