@@ -35,6 +35,8 @@ ComprehensionView viewOf(ComprehensionOp op);
 /// The operator of this dialect that a function of the language is: "fabs" is "abs". Empty: none
 /// is.
 llvm::StringRef operatorOfFunction(llvm::StringRef function);
+/// The same of a sign between two operands.
+llvm::StringRef operatorOfSign(llvm::StringRef sign);
 
 /// The schedule that the text gives the operator, a line of schedule text each. Empty: none.
 struct OwnSchedule {

@@ -35,6 +35,16 @@ StringRef operatorOfFunction(StringRef function) {
   return all.lookup(function);
 }
 
+StringRef operatorOfSign(StringRef sign) {
+  static const llvm::StringMap<StringRef> all = {{"+", "add"},     {"-", "sub"},
+                                                 {"*", "mul"},     {"/", "div"},
+                                                 {"%", "mod"},     {"min", "min"},
+                                                 {"max", "max"},   {"==", "equal"},
+                                                 {"<", "less"},    {"<=", "less_or_equal"},
+                                                 {">", "greater"}, {">=", "greater_or_equal"}};
+  return all.lookup(sign);
+}
+
 namespace {
 
 using IntIs = arith::CmpIPredicate;
@@ -329,15 +339,9 @@ private:
       Value same = byOperator("equal", {type, type}, DataType::Bool, {a, b});
       return failed_ ? same : scalar_.bitXor(same, scalar_.boolean(same, true));
     }
-    static const llvm::StringMap<StringRef> names = {{"+", "add"},     {"-", "sub"},
-                                                     {"*", "mul"},     {"/", "div"},
-                                                     {"%", "mod"},     {"min", "min"},
-                                                     {"max", "max"},   {"==", "equal"},
-                                                     {"<", "less"},    {"<=", "less_or_equal"},
-                                                     {">", "greater"}, {">=", "greater_or_equal"}};
     auto attributes =
         sign == "%" ? SmallVector<NamedAttribute>{fmod(false)} : SmallVector<NamedAttribute>();
-    return byOperator(names.lookup(sign), {type, type}, expr.type, {a, b}, attributes);
+    return byOperator(operatorOfSign(sign), {type, type}, expr.type, {a, b}, attributes);
   }
 
   NamedAttribute fmod(bool value) {

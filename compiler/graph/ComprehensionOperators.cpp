@@ -395,10 +395,9 @@ private:
       return code_.op(("graph." + name).str(), arguments);
     }
     case Expr::Kind::Binary: {
-      static const llvm::StringMap<StringRef> names = {
-          {"+", "graph.add"}, {"-", "graph.sub"}, {"*", "graph.mul"}, {"/", "graph.div"}};
-      StringRef name = names.lookup(expr.text);
-      return name.empty() ? Value() : code_.op(name, {part(0), part(1)});
+      StringRef name = operatorOfSign(expr.text);
+      bool isAsItIs = !name.empty() && name != "mod"; // which rounds by an attribute
+      return isAsItIs ? code_.op(("graph." + name).str(), {part(0), part(1)}) : Value();
     }
     default:
       return {};

@@ -102,6 +102,7 @@ def test_convolutions(seed, as_nest):
         ("S(j) max=! A(i, j, k) + B(k, j)", lambda a, b: (a + b.T).max((0, 2)), "reduce_max"),
         ("S(k) min=! sqrt(A(i, j, k) * A(i, j, k))", lambda a, b: np.abs(a).min((0, 1)), "reduce_min"),
         ("S(i) +=! A(i, j, k) * float(uint8(J * 100)) / float(K - J)", lambda a, b: (a * (1700 % 256) / -12).sum((1, 2)), "reduce_sum"),
+        ("S(i) +=! max(A(i, j, k), 0.0) - min(A(i, j, k), B(k, j))", lambda a, b: (np.maximum(a, 0) - np.minimum(a, b.T)).sum((1, 2)), "reduce_sum"),
         ("S(i) +=! A(i, j, k) + float(J * 65536 * 65536)", lambda a, b: a.sum((1, 2)), "reduce_sum"),
     ],
 )
