@@ -53,8 +53,10 @@ bool tellsSizes(Value value) {
   llvm::SetVector<Value> computed;
   computed.insert(value);
   for (size_t next = 0; next < computed.size(); ++next) {
-    auto type = dyn_cast<RankedTensorType>(computed[next].getType());
-    if (!type || !graph::symbolNames(type).empty())
+    Type whole = computed[next].getType();
+    auto sequence = dyn_cast<graph::SequenceType>(whole);
+    auto type = dyn_cast<RankedTensorType>(sequence ? sequence.getElement() : whole);
+    if (!type || (sequence && !type.hasStaticShape()) || !graph::symbolNames(type).empty())
       return true;
     for (Operation *user : computed[next].getUsers()) {
       if (user->getNumRegions())

@@ -55,6 +55,13 @@ def test_rows_that_nobody_reads_are_not_kept(plan, tmp_path):
     assert "!graph.sequence<tensor<8x64xf32>>" in text and "!graph.sequence<tensor<?x" not in text
 
 
+# Breaks when parts that are run again carry a sum that only the way there gives, or the sum at the start of each part is kept for them.
+def test_sums_that_the_way_back_has_no_use_for_are_not_kept(tmp_path):
+    gradients(BENCH["written"]("onnx scan", tmp_path), ["w"], plans=("segments",), dump_ir=tmp_path / "ir")
+    before, after = (next((tmp_path / "ir").glob(f"*-{stage}.mlir")).read_text() for stage in ("imported", "merge-scans"))
+    assert "!graph.sequence<tensor<f32>>" in before and "!graph.sequence<tensor<f32>>" not in after
+
+
 # Breaks when a layer's input, whose derivative nobody asks for, is copied, as to fill up its last group of steps.
 def test_an_input_without_a_derivative_is_read_where_it_lies(tmp_path):
     length = 8000
