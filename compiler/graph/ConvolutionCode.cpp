@@ -2,8 +2,8 @@
 //
 // Of vectors of channels, and of large windows, the loops are over the positions that are inside:
 // where they begin and end is told once for all lanes, and no position is tested. In others, which
-// are straight code, a position outside reads a clamped index and is left out by a select (by a
-// branch where the operand may be empty). Windows that never leave it have neither.
+// are straight code, and in nests, a position outside is a guarded read. Windows that never leave
+// the operand have neither.
 #include "compiler/graph/ElementaryFunctions.h"
 #include "compiler/graph/IndexCode.h"
 
@@ -60,36 +60,33 @@ Value readWindow(ElementContext &context, const Window &window, RankedTensorType
                  ValueRange indices, ValueRange position, Value outside) {
   IndexCode code(context);
   SmallVector<Value> source(indices);
-  Value inside;
-  bool mayBeEmpty = false;
+  SmallVector<unsigned> guarded;
   for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
     unsigned dim = window.dimension(spatial);
-    Value index = startOf(code, window, indices, spatial);
-    index = code.add(index, code.mul(position[spatial], window.dilations[spatial]));
-    if (isPadded(window, type, spatial)) {
-      Value size = context.operandSize(0, dim);
-      mayBeEmpty |= type.isDynamicDim(dim);
-      inside = code.both(inside, code.within(index, size));
-      index = code.clamp(index, size);
-    }
-    source[dim] = index;
+    Value start = startOf(code, window, indices, spatial);
+    source[dim] = code.add(start, code.mul(position[spatial], window.dilations[spatial]));
+    if (isPadded(window, type, spatial))
+      guarded.push_back(dim);
   }
-  if (!inside)
-    return context.operand(0, source);
-  return readWhere(code, inside, mayBeEmpty, outside, [&] { return context.operand(0, source); });
+  return guarded.empty() ? context.operand(0, source)
+                         : context.read(0, source, guarded, outside);
 }
 
-using Combine = llvm::function_ref<Value(Value carried, Value element)>;
+/// Of an element of the window.
+using Own = llvm::function_ref<Value(Value element)>;
+using Combine = llvm::function_ref<Value(Value carried, Value own)>;
 
-/// Combines the elements of a window, in order, those outside left out.
-Value overWindow(ElementContext &context, const Window &window, RankedTensorType type,
-                 ValueRange indices, Value initial, Combine combine) {
+/// Combines what is made of the elements of a window, in order, those outside left out: `initial`
+/// changes nothing.
+Value overWindow(ElementContext &context, ElementContext::Join join, const Window &window,
+                 RankedTensorType type, ValueRange indices, Value initial, Own own,
+                 Combine combine) {
   IndexCode code(context);
   int64_t positions = 1;
   for (int64_t size : window.kernel)
     positions *= size;
   SmallVector<Value> firsts, extents;
-  bool onlyInside = context.lanes() > 1 || positions > kMostStraight;
+  bool onlyInside = !context.isForNest() && (context.lanes() > 1 || positions > kMostStraight);
   for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
     int64_t kernel = window.kernel[spatial], dilation = window.dilations[spatial];
     firsts.push_back(code.constant(0));
@@ -101,18 +98,20 @@ Value overWindow(ElementContext &context, const Window &window, RankedTensorType
     firsts.back() = positionsBelow(code, start, kernel, dilation, code.constant(0));
     extents.back() = code.sub(positionsBelow(code, start, kernel, dilation, size), firsts.back());
   }
-  auto body = [&](ValueRange position, ValueRange carried) -> SmallVector<Value> {
+  auto term = [&](ValueRange position) -> SmallVector<Value> {
     if (!onlyInside)
-      return {combine(carried[0], readWindow(context, window, type, indices, position, initial))};
+      return {own(readWindow(context, window, type, indices, position, initial))};
     SmallVector<Value> source(indices);
     for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
       Value steps =
           code.mul(code.add(firsts[spatial], position[spatial]), window.dilations[spatial]);
       source[window.dimension(spatial)] = code.add(startOf(code, window, indices, spatial), steps);
     }
-    return {combine(carried[0], context.operand(0, source))};
+    return {own(context.operand(0, source))};
   };
-  return context.loop(extents, initial, body)[0];
+  return context.reduce(join, extents, initial, term, [&](Value carried, ValueRange made) {
+    return combine(carried, made[0]);
+  });
 }
 
 bool isFloatPool(Operation *op) {
@@ -174,12 +173,15 @@ Value MaxPoolOp::emitElement(ElementContext &context, unsigned, ValueRange indic
   else
     lowest = context.builder.getFloatAttr(kernelType, -std::numeric_limits<double>::infinity());
   Value initial = context.builder.create<arith::ConstantOp>(context.location, lowest);
-  return overWindow(context, window, type, indices, initial, [&](Value largest, Value element) {
-    if (!integer)
-      return code.maximum(largest, element);
-    return isUnsignedType ? code.make<arith::MaxUIOp>(largest, element)
-                          : code.make<arith::MaxSIOp>(largest, element);
-  });
+  return overWindow(
+      context, ElementContext::Join::Largest, window, type, indices, initial,
+      [](Value element) { return element; },
+      [&](Value largest, Value element) {
+        if (!integer)
+          return code.maximum(largest, element);
+        return isUnsignedType ? code.make<arith::MaxUIOp>(largest, element)
+                              : code.make<arith::MaxSIOp>(largest, element);
+      });
 }
 
 Value AveragePoolOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
@@ -188,8 +190,10 @@ Value AveragePoolOp::emitElement(ElementContext &context, unsigned, ValueRange i
   if (!isFloatPool(*this) || hasEmptySpace(window, type))
     return {};
   ScalarCode code(context.builder, context.location);
-  Value sum = overWindow(context, window, type, indices, zeroElement(context, getX()),
-                         [&](Value sum, Value element) { return code.add(sum, element); });
+  Value sum = overWindow(
+      context, ElementContext::Join::Sum, window, type, indices, zeroElement(context, getX()),
+      [](Value element) { return element; },
+      [&](Value sum, Value element) { return code.add(sum, element); });
   Value count = countPositions(context, window, type, indices, getCountIncludePad());
   Value integer = code.make<arith::IndexCastOp>(context.builder.getI32Type(), count);
   Value divisor = code.make<arith::SIToFPOp>(ScalarCode::element(sum), integer);
@@ -209,14 +213,15 @@ Value LpPoolOp::emitElement(ElementContext &context, unsigned, ValueRange indice
   bool needsPower = p != 1 && p != 2;
   if (needsPower && !zero.getType().isF32())
     return {};
-  Value sum = overWindow(context, window, type, indices, zero, [&](Value sum, Value element) {
+  auto power = [&](Value element) {
     element = code.abs(element);
     if (p == 2)
-      element = code.mul(element, element);
-    else if (needsPower)
-      element = emitPow(code, element, code.real(element, double(p)));
-    return code.add(sum, element);
-  });
+      return code.mul(element, element);
+    return needsPower ? emitPow(code, element, code.real(element, double(p))) : element;
+  };
+  Value sum =
+      overWindow(context, ElementContext::Join::Sum, window, type, indices, zero, power,
+                 [&](Value sum, Value element) { return code.add(sum, element); });
   if (p == 1)
     return sum;
   return p == 2 ? code.sqrt(sum) : emitPow(code, sum, code.real(sum, 1.0 / double(p)));

@@ -22,8 +22,15 @@ public:
   virtual ~ElementContext() = default;
 
   /// The element of operand `number` at `indices`, which must be within its bounds whenever the
-  /// code is executed, also under a select: clamp first.
+  /// code is executed, also under a select: what may not be is asked for by `read`.
   virtual mlir::Value operand(unsigned number, mlir::ValueRange indices) = 0;
+  /// That element where its indices along the dimensions `guarded` are within them, `otherwise`
+  /// where one isn't; where `otherwise` is null, any element, which the caller replaces (of
+  /// dimensions that may be empty it must be given). As code it is a read of clamped indices and a
+  /// select: straight-line code, which the vectoriser takes. Only where a dimension may be empty, of
+  /// which no index is within bounds, it is a branch.
+  virtual mlir::Value read(unsigned number, mlir::ValueRange indices,
+                           llvm::ArrayRef<unsigned> guarded, mlir::Value otherwise);
 
   /// Sizes as `index` values (constants where static).
   virtual mlir::Value operandSize(unsigned number, unsigned dim) = 0;
@@ -35,6 +42,20 @@ public:
   /// returns the last ones.
   virtual llvm::SmallVector<mlir::Value> loop(mlir::ValueRange extents, mlir::ValueRange initial,
                                               LoopBody body) = 0;
+
+  /// What joins the elements of a reduction.
+  enum class Join : uint8_t { Sum, Product, Largest, Smallest };
+  /// At these indices an element, or two whose product is one.
+  using Term = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange indices)>;
+  using Combine = llvm::function_ref<mlir::Value(mlir::Value carried, mlir::ValueRange term)>;
+  /// All terms of a nest over `extents`, joined, from the join's neutral element on. As code it is
+  /// a `loop` that begins with `initial`, and `combine` is one step of it.
+  virtual mlir::Value reduce(Join join, mlir::ValueRange extents, mlir::Value initial, Term term,
+                             Combine combine);
+
+  /// Whether statements of a nest are made of the code, and no loops (compiler/nest/RegionNest.h):
+  /// then bounds and conditions are better told than avoided.
+  virtual bool isForNest() const { return false; }
 
   /// Elements along the last dimension that are computed side by side: what `operand` and `loop`
   /// give are vectors of so many, where they are more than one.

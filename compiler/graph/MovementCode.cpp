@@ -1,9 +1,7 @@
 // Where the elements of moved tensors come from (Indexed::emitElement).
 //
 // Each operator maps a result's index to its operand's. Parts of the result that no element backs
-// (padding) read a clamped index and select: straight-line code, which the vectoriser takes, and no
-// access out of bounds. Only a dimension that may be empty, of which no index is within bounds, is
-// read under a branch.
+// (padding) are what ElementContext::read guards.
 #include "compiler/graph/IndexCode.h"
 
 using namespace mlir;
@@ -110,15 +108,10 @@ Value continued(const IndexCode &code, Value position, Value size, StringRef mod
   return code.make<arith::MinSIOp>(remainder, code.sub(period, remainder));
 }
 
-/// The index that the element at `index` is from; `inside` gathers whether there is one. What is
-/// cropped is cropped first, and the modes continue what is left.
+/// The index that the element at `index` is from, of a mode that continues it; `inside` gathers
+/// whether there is one. What is cropped is cropped first, and the modes continue what is left.
 Value padIndex(const IndexCode &code, Value index, const Padding &padding, StringRef mode,
                Value &inside) {
-  if (mode == "constant") {
-    Value source = code.sub(index, padding.low);
-    inside = code.both(inside, code.within(source, padding.size));
-    return code.clamp(source, padding.size);
-  }
   Value zero = code.constant(0);
   auto cropped = [&](Value count) {
     return code.make<arith::MaxSIOp>(code.sub(zero, count), zero);
@@ -135,11 +128,12 @@ Value padIndex(const IndexCode &code, Value index, const Padding &padding, Strin
   return code.add(continued(code, position, kept, mode), begin);
 }
 
-/// The element that `padIndex` has found the place of, or the one around them.
-Value paddedElement(Operation *op, const IndexCode &code, ValueRange source, Value inside,
-                    bool asBranch, unsigned value) {
+/// The element at these indices where those along `guarded` are within their dimensions, and
+/// `inside` (null: always) holds; the one around them elsewhere.
+Value paddedElement(Operation *op, const IndexCode &code, ValueRange source,
+                    ArrayRef<unsigned> guarded, Value inside, unsigned value) {
   ElementContext &context = code.context;
-  if (!inside)
+  if (!inside && guarded.empty())
     return context.operand(0, source);
   Value filling = zeroElement(context, op->getOperand(0));
   if (auto type = rankedType(op->getOperand(value))) {
@@ -148,7 +142,10 @@ Value paddedElement(Operation *op, const IndexCode &code, ValueRange source, Val
     SmallVector<Value> zeros(type.getRank(), code.constant(0));
     filling = context.operand(value, zeros);
   }
-  return readWhere(code, inside, asBranch, filling, [&] { return context.operand(0, source); });
+  if (!inside)
+    return context.read(0, source, guarded, filling);
+  return readWhere(code, inside, /*asBranch=*/true, filling,
+                   [&] { return context.operand(0, source); });
 }
 
 bool mayBeEmpty(int64_t size) { return size == 0 || size == ShapedType::kDynamic; }
@@ -236,15 +233,11 @@ Value ConcatOp::emitElement(ElementContext &context, unsigned, ValueRange indice
     source[axis] = index;
     if (getInputs().size() == 1)
       return context.operand(number, source);
-    bool mayBeEmpty = type.isDynamicDim(axis);
-    if (!mayBeEmpty)
-      source[axis] = code.clamp(index, size);
-    Value otherwise = element ? element : zeroElement(context, getResult());
-    if (element || mayBeEmpty)
-      element = readWhere(code, code.within(index, size), mayBeEmpty, otherwise,
-                          [&] { return context.operand(number, source); });
-    else
-      element = context.operand(number, source);
+    // Where there is none of the first, there is one of another.
+    Value otherwise = element || !mayBeEmpty(type.getDimSize(axis))
+                          ? element
+                          : zeroElement(context, getResult());
+    element = context.read(number, source, axis, otherwise);
     if (!element)
       return {};
     begin = code.add(begin, size);
@@ -258,29 +251,29 @@ Value PadOp::emitElement(ElementContext &context, unsigned, ValueRange indices) 
   auto type = rankedType(getX());
   IndexCode code(context);
   Value inside;
-  bool asBranch = false;
+  SmallVector<unsigned> guarded;
   SmallVector<Value> source(indices);
   for (unsigned dim = 0; dim < indices.size(); ++dim) {
     int64_t low = getLow()[dim], high = getHigh()[dim], size = type.getDimSize(dim);
-    if (low <= 0 && high <= 0) {
+    if ((low <= 0 && high <= 0) || getMode() == "constant") {
       source[dim] = code.add(indices[dim], -low);
+      if (low > 0 || high > 0)
+        guarded.push_back(dim);
       continue;
     }
     bool isOpen = mayBeEmpty(size);
-    if (!isOpen && size <= std::max<int64_t>(-low, 0) + std::max<int64_t>(-high, 0) &&
-        getMode() != "constant")
+    if (!isOpen && size <= std::max<int64_t>(-low, 0) + std::max<int64_t>(-high, 0))
       return {}; // no element is left to continue
-    asBranch |= isOpen;
     Padding padding{code.constant(low), code.constant(high), context.operandSize(0, dim), isOpen};
     source[dim] = padIndex(code, indices[dim], padding, getMode(), inside);
   }
-  return paddedElement(*this, code, source, inside, asBranch, 1);
+  return paddedElement(*this, code, source, guarded, inside, 1);
 }
 
 /// The pads of all axes, which are read for each element: from memory, since they were computed
 /// before.
 Value DynamicPadOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
-  auto type = rankedType(getX()), pads = rankedType(getPads());
+  auto pads = rankedType(getPads());
   int64_t rank = int64_t(indices.size());
   if (!hasKernelTypes(*this) || rankedType(getAxes()) || !pads.getElementType().isInteger(64) ||
       pads.getRank() != 1 || pads.getDimSize(0) != 2 * rank)
@@ -290,15 +283,19 @@ Value DynamicPadOp::emitElement(ElementContext &context, unsigned, ValueRange in
     return code.fromInteger(context.operand(1, code.constant(number)), /*isUnsigned=*/false);
   };
   Value inside;
-  bool asBranch = false;
+  SmallVector<unsigned> guarded;
   SmallVector<Value> source;
   for (int64_t dim = 0; dim < rank; ++dim) {
+    if (getMode() == "constant") {
+      source.push_back(code.sub(indices[dim], amount(dim)));
+      guarded.push_back(unsigned(dim));
+      continue;
+    }
     // Of a crop alone that was told by the pads, too, nothing is known here.
     Padding padding{amount(dim), amount(dim + rank), context.operandSize(0, dim), true};
-    asBranch |= getMode() != "constant" || mayBeEmpty(type.getDimSize(dim));
     source.push_back(padIndex(code, indices[dim], padding, getMode(), inside));
   }
-  return paddedElement(*this, code, source, inside, asBranch, 2);
+  return paddedElement(*this, code, source, guarded, inside, 2);
 }
 
 Value ReverseOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {

@@ -48,8 +48,9 @@ Value extremeOf(ElementContext &context, Type element, bool isMaximum) {
 
 using Combine = llvm::function_ref<Value(const ScalarCode &, Value, Value)>;
 
-Value emitReduction(ElementContext &context, Value x, ArrayRef<int64_t> axes, bool keepdims,
-                    ValueRange indices, Value initial, Combine combine) {
+Value emitReduction(ElementContext &context, ElementContext::Join join, Value x,
+                    ArrayRef<int64_t> axes, bool keepdims, ValueRange indices, Value initial,
+                    Combine combine) {
   unsigned rank = rankedType(x).getRank();
   SmallVector<Value> source(rank), extents;
   unsigned next = 0;
@@ -60,14 +61,15 @@ Value emitReduction(ElementContext &context, Value x, ArrayRef<int64_t> axes, bo
     if (!isReduced)
       source[dim] = indices[keepdims ? dim : next++];
   }
-  auto body = [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
+  auto term = [&](ValueRange reduced) -> SmallVector<Value> {
     SmallVector<Value> position(source);
     for (auto [axis, index] : llvm::zip_equal(axes, reduced))
       position[axis] = index;
-    ScalarCode code(context.builder, context.location);
-    return {combine(code, carried[0], context.operand(0, position))};
+    return {context.operand(0, position)};
   };
-  return context.loop(extents, initial, body)[0];
+  return context.reduce(join, extents, initial, term, [&](Value carried, ValueRange element) {
+    return combine(ScalarCode(context.builder, context.location), carried, element[0]);
+  });
 }
 
 /// The better of two by value, or a NaN if either is.
@@ -102,46 +104,52 @@ Value orderedFloat(const ScalarCode &code, Value x, bool isMaximum) {
                      key);
 }
 
-/// Along the last dimension: the extreme first, then where it is. Each is a loop that can be
-/// vectorised, which one that carries both is not.
-Value emitPlaceOfExtreme(ElementContext &context, Value x, bool last, ValueRange outer,
-                         bool isMaximum) {
+/// The extreme first, then where it is: two reductions, while one that carries both is none. Along
+/// the last dimension each is a loop that can be vectorised. `source`: the position of an element,
+/// but for its index along the axis.
+Value emitPlaceOfExtreme(ElementContext &context, Value x, unsigned axis, bool last,
+                         ArrayRef<Value> source, bool isMaximum) {
   IndexCode index(context);
   Type element = rankedType(x).getElementType(), type = kernelElementType(element);
   bool isUnsignedType = isUnsigned(element), isReal = isa<FloatType>(type);
-  Value extent = context.operandSize(0, outer.size()), none = index.constant(-1);
+  Value extent = context.operandSize(0, axis), none = index.constant(-1);
   Value nowhere = last ? none : extent;
   auto elementAt = [&](ValueRange reduced) {
-    SmallVector<Value> position(outer);
-    position.push_back(reduced[0]);
+    SmallVector<Value> position(source);
+    position[axis] = reduced[0];
     return context.operand(0, position);
   };
-  ScalarCode before(context.builder, context.location);
+  using Join = ElementContext::Join;
+  ScalarCode code(context.builder, context.location);
+  bool byOrder = isReal && !context.isForNest();
   Value first = extremeOf(context, element, isMaximum);
-  Value extreme =
-      context.loop(extent, isReal ? orderedFloat(before, first, isMaximum) : first,
-                   [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
-                     ScalarCode code(context.builder, context.location);
-                     Value own = elementAt(reduced);
-                     if (isReal)
-                       own = orderedFloat(code, own, isMaximum);
-                     return {emitExtreme(code, carried[0], own, isUnsignedType, isMaximum)};
-                   })[0];
-  if (isReal)
-    extreme = before.make<arith::BitcastOp>(type, orderedBits(before, extreme));
-  return context.loop(
-      extent, nowhere, [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
-        ScalarCode code(context.builder, context.location);
+  Value extreme = context.reduce(
+      isMaximum ? Join::Largest : Join::Smallest, extent,
+      byOrder ? orderedFloat(code, first, isMaximum) : first,
+      [&](ValueRange reduced) -> SmallVector<Value> {
+        Value own = elementAt(reduced);
+        return {byOrder ? orderedFloat(code, own, isMaximum) : own};
+      },
+      [&](Value carried, ValueRange own) {
+        return emitExtreme(code, carried, own[0], isUnsignedType, isMaximum);
+      });
+  if (byOrder)
+    extreme = code.make<arith::BitcastOp>(type, orderedBits(code, extreme));
+  return context.reduce(
+      last ? Join::Largest : Join::Smallest, extent, nowhere,
+      [&](ValueRange reduced) -> SmallVector<Value> {
         Value own = elementAt(reduced), is;
         // A NaN is the extreme where there is one.
         if (isReal)
           is = code.bitOr(code.compare(arith::CmpFPredicate::OEQ, own, extreme), code.isNan(own));
         else
           is = code.compare(arith::CmpIPredicate::eq, own, extreme);
-        Value place = code.select(is, reduced[0], nowhere);
-        return {last ? code.make<arith::MaxSIOp>(carried[0], place)
-                     : code.make<arith::MinSIOp>(carried[0], place)};
-      })[0];
+        return {code.select(is, reduced[0], nowhere)};
+      },
+      [&](Value carried, ValueRange place) {
+        return last ? code.make<arith::MaxSIOp>(carried, place[0])
+                    : code.make<arith::MinSIOp>(carried, place[0]);
+      });
 }
 
 Value emitArgExtreme(ElementContext &context, Value x, unsigned axis, bool keepdims, bool last,
@@ -152,15 +160,14 @@ Value emitArgExtreme(ElementContext &context, Value x, unsigned axis, bool keepd
     return context.builder.create<arith::IndexCastOp>(context.location,
                                                       context.builder.getI64Type(), place);
   };
-  if (axis + 1 == type.getRank())
-    return asInteger(
-        emitPlaceOfExtreme(context, x, last, keepdims ? indices.drop_back() : indices, isMaximum));
   SmallVector<Value> source;
   for (unsigned dim = 0, next = 0; dim < type.getRank(); ++dim) {
     bool isReduced = dim == axis;
     source.push_back(isReduced ? Value() : indices[keepdims ? dim : next]);
     next += !isReduced;
   }
+  if (axis + 1 == type.getRank() || context.isForNest())
+    return asInteger(emitPlaceOfExtreme(context, x, axis, last, source, isMaximum));
   bool isUnsignedType = isUnsigned(type.getElementType());
   // From before the first element on, which any beats: a first NaN too, since all then compare
   // false but the test for it. Once a NaN is held, only a later NaN where `last` replaces it.
@@ -199,7 +206,7 @@ Value ReduceSumOp::emitElement(ElementContext &context, unsigned, ValueRange ind
   if (!isReducible(*this))
     return {};
   Type type = kernelElementType(rankedType(getX()).getElementType());
-  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+  return emitReduction(context, ElementContext::Join::Sum, getX(), getAxes(), getKeepdims(), indices,
                        numberOf(context, type, 0),
                        [](const ScalarCode &code, Value a, Value b) { return code.add(a, b); });
 }
@@ -207,7 +214,7 @@ Value ReduceProdOp::emitElement(ElementContext &context, unsigned, ValueRange in
   if (!isReducible(*this))
     return {};
   Type type = kernelElementType(rankedType(getX()).getElementType());
-  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+  return emitReduction(context, ElementContext::Join::Product, getX(), getAxes(), getKeepdims(), indices,
                        numberOf(context, type, 1),
                        [](const ScalarCode &code, Value a, Value b) { return code.mul(a, b); });
 }
@@ -215,7 +222,7 @@ Value ReduceMaxOp::emitElement(ElementContext &context, unsigned, ValueRange ind
   if (!isReducible(*this))
     return {};
   Type element = rankedType(getX()).getElementType();
-  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+  return emitReduction(context, ElementContext::Join::Largest, getX(), getAxes(), getKeepdims(), indices,
                        extremeOf(context, element, true),
                        [&](const ScalarCode &code, Value a, Value b) {
                          return emitExtreme(code, a, b, isUnsigned(element), true);
@@ -225,7 +232,7 @@ Value ReduceMinOp::emitElement(ElementContext &context, unsigned, ValueRange ind
   if (!isReducible(*this))
     return {};
   Type element = rankedType(getX()).getElementType();
-  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+  return emitReduction(context, ElementContext::Join::Smallest, getX(), getAxes(), getKeepdims(), indices,
                        extremeOf(context, element, false),
                        [&](const ScalarCode &code, Value a, Value b) {
                          return emitExtreme(code, a, b, isUnsigned(element), false);

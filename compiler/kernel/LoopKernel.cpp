@@ -9,6 +9,8 @@
 #include "compiler/kernel/LoopKernel.h"
 
 #include "compiler/kernel/RowSweep.h"
+#include "compiler/kernel/Schedule.h"
+#include "compiler/kernel/WindowElement.h"
 
 #include <numeric>
 
@@ -25,7 +27,7 @@ static constexpr Choice rowsTogether{"rows_together", 1, 64, 1, /*bounded=*/fals
 namespace {
 
 constexpr const Choice *kChoices[] = {&choice::itemElements, &choice::rowsTogether,
-                                      &choice::vectors};
+                                      &choice::vectors, &choice::asNest};
 
 constexpr int64_t kBlock = 4096;             // elements of the last dimension in an item, at most
 constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, about
@@ -153,6 +155,14 @@ bool reducesSideBySide(graph::KernelOp kernel, int64_t lanes) {
          });
 }
 
+/// Whether operators say all that is computed, so that statements may be made of them.
+bool saysElements(graph::KernelOp kernel) {
+  return llvm::all_of(kernel.getBody().front().without_terminator(), [](Operation &op) {
+    return isa<graph::ConstantOp, graph::NoneOp>(op) || canEmitElements(&op) ||
+           hasWindowElement(&op);
+  });
+}
+
 /// Elements of a block: fewer, where each is reduced from many.
 int64_t blockOf(graph::KernelOp kernel, bool sideBySide, int64_t lanes) {
   if (!sideBySide)
@@ -198,6 +208,8 @@ static KernelParts loopParts(graph::KernelOp kernel, const Machine &machine, con
       chosen.set(choice::rowsTogether, together);
     if (sideBySide)
       chosen.set(choice::vectors, vectors);
+    if (asked[choice::asNest] == 0)
+      chosen.set(choice::asNest, 0);
     return {space.items, grainOf(math, work), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
@@ -252,6 +264,8 @@ static void loopSpace(graph::KernelOp kernel, const Machine &machine, Space &spa
     space.add(choice::rowsTogether, together);
   if (reducesSideBySide(kernel, machine.lanes(sizeof(float))))
     space.addDoubling(choice::vectors, choice::vectors.most);
+  if (saysElements(kernel))
+    space.addAll(choice::asNest, 1);
 }
 
 const Template kLoops = {

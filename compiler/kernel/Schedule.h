@@ -40,6 +40,8 @@ inline constexpr Choice strassenSteps{"strassen_steps", 0, 1, 1, /*bounded=*/fal
 inline constexpr Choice productOrder{"product_order", 0, 1, 1, /*bounded=*/false};
 /// Of a comprehension's statement: 1 where operators that say the same compute it, 0 where a nest.
 inline constexpr Choice asOperators{"as_operators", 0, 1, 1, /*bounded=*/false};
+/// Of a kernel: 1 where its region is said by statements, and ordered as a nest (docs/nests.md).
+inline constexpr Choice asNest{"as_nest", 0, 1, 1, /*bounded=*/false};
 /// Of operands: 16 where floats are rounded, 8 where codes are multiplied, 32 where as they are.
 inline constexpr Choice operandBits{"operand_bits", 8, 32, 8, /*bounded=*/false};
 /// Of a convolution: how many that are right before it its kernel computes as well.

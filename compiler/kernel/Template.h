@@ -62,6 +62,9 @@ struct LaidOut {
   std::function<mlir::Value(mlir::OpBuilder &inside, mlir::Value argument)> restored;
 };
 
+/// On kernels that are nests because a schedule asks for that (choice::asNest).
+inline constexpr llvm::StringLiteral kNestAttribute = "tensmith.nest";
+
 /// Names of templates whose operators rewrites make, where the machine has them.
 namespace algorithm {
 inline constexpr llvm::StringLiteral winograd = "winograd", fourier = "fourier",

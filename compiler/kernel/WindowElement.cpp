@@ -2,7 +2,6 @@
 #include "compiler/kernel/WindowElement.h"
 
 #include "compiler/graph/Graph.h"
-#include "compiler/graph/IndexCode.h"
 #include "compiler/kernel/IndexMath.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,6 +17,16 @@ Value zeroOf(OpBuilder &builder, Location location, Type type) {
 
 bool isUnsignedOperand(Operation *op, unsigned number) {
   return graph::isUnsigned(getElementTypeOrSelf(op->getOperand(number).getType()));
+}
+
+Value sumOfProducts(graph::ElementContext &context, Operation *op, ValueRange extents, Value zero,
+                    graph::ElementContext::Term factors) {
+  bool unsignedA = isUnsignedOperand(op, 0), unsignedB = isUnsignedOperand(op, 1);
+  return context.reduce(graph::ElementContext::Join::Sum, extents, zero, factors,
+                        [&](Value sum, ValueRange of) {
+                          return emitMultiplyAdd(context.builder, context.location, of[0],
+                                                 unsignedA, of[1], unsignedB, sum);
+                        });
 }
 
 Value matmulElement(graph::ElementContext &context, graph::MatMulOp op, ValueRange indices) {
@@ -37,7 +46,7 @@ Value matmulElement(graph::ElementContext &context, graph::MatMulOp op, ValueRan
   Value depth = context.operandSize(0, aRank - 1);
   Type type = graph::kernelElementType(getElementTypeOrSelf(op.getType()));
   Value zero = zeroOf(context.builder, context.location, type);
-  auto body = [&](ValueRange k, ValueRange sum) -> SmallVector<Value> {
+  auto factors = [&](ValueRange k) -> SmallVector<Value> {
     SmallVector<Value> at = batchOf(aType), bt = batchOf(bType);
     if (!aVector)
       at.push_back(indices[batchRank]);
@@ -45,11 +54,9 @@ Value matmulElement(graph::ElementContext &context, graph::MatMulOp op, ValueRan
     bt.push_back(k[0]);
     if (!bVector)
       bt.push_back(indices.back());
-    return {emitMultiplyAdd(context.builder, context.location, context.operand(0, at),
-                            isUnsignedOperand(op, 0), context.operand(1, bt),
-                            isUnsignedOperand(op, 1), sum[0])};
+    return {context.operand(0, at), context.operand(1, bt)};
   };
-  return context.loop({depth}, {zero}, body)[0];
+  return sumOfProducts(context, op, {depth}, zero, factors);
 }
 
 /// Loops over the window, then over the group's channels; a tap outside of the input contributes
@@ -66,7 +73,8 @@ Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange i
   Value perGroup = math.div(context.operandSize(1, 0), groups);
   Value depth = context.operandSize(1, 1);
   Value m = indices[channel];
-  Value firstChannel = math.mul(math.div(m, perGroup), depth);
+  Value firstChannel =
+      op.getGroup() == 1 ? math.constant(0) : math.mul(math.div(m, perGroup), depth);
 
   SmallVector<Value> extents;
   for (size_t dim = 0; dim < spatial; ++dim)
@@ -76,31 +84,23 @@ Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange i
   Value zero = zeroOf(builder, location, type);
   Type xKernel = graph::kernelElementType(getElementTypeOrSelf(op.getX().getType()));
 
-  auto body = [&](ValueRange tap, ValueRange sum) -> SmallVector<Value> {
+  auto factors = [&](ValueRange tap) -> SmallVector<Value> {
     SmallVector<Value> xAt(spatial + 2), wAt{m, tap.back()};
+    SmallVector<unsigned> guarded;
     xAt[0] = indices[0];
     xAt[channel] = math.add(firstChannel, tap.back());
-    Value inside;
-    bool mayBeEmpty = false;
     for (size_t dim = 0; dim < spatial; ++dim) {
-      Value size = context.operandSize(0, firstSpatial + dim);
-      mayBeEmpty |= constantIndex(size).value_or(0) == 0;
       Value start = math.mul(indices[firstSpatial + dim], op.getStrides()[dim]);
       Value at = math.add(start, math.mul(tap[dim], op.getDilations()[dim]));
-      // Below the low padding the difference wraps around, and so is not less than the size either.
-      at = math.sub(at, math.constant(op.getPads()[dim]));
-      Value fits = math.less(at, size);
-      inside = inside ? Value(builder.create<arith::AndIOp>(location, inside, fits)) : fits;
-      xAt[firstSpatial + dim] = math.select(fits, at, math.constant(0));
+      xAt[firstSpatial + dim] = math.sub(at, math.constant(op.getPads()[dim]));
+      if (op.getPads()[dim] != 0 || op.getPads()[dim + spatial] != 0)
+        guarded.push_back(unsigned(firstSpatial + dim));
       wAt.push_back(tap[dim]);
     }
-    Value x =
-        readWhere(graph::IndexCode(context), inside, mayBeEmpty, zeroOf(builder, location, xKernel),
-                  [&] { return context.operand(0, xAt); });
-    return {emitMultiplyAdd(builder, location, x, isUnsignedOperand(op, 0), context.operand(1, wAt),
-                            isUnsignedOperand(op, 1), sum[0])};
+    return {context.read(0, xAt, guarded, zeroOf(builder, location, xKernel)),
+            context.operand(1, wAt)};
   };
-  Value sum = context.loop(extents, {zero}, body)[0];
+  Value sum = sumOfProducts(context, op, extents, zero, factors);
   if (isa<NoneType>(op.getBias().getType()))
     return sum;
   Value bias = context.operand(2, {m});

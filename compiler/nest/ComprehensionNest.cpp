@@ -16,81 +16,13 @@ using comprehension::Assignment;
 using CExpr = comprehension::Expr;
 using comprehension::ExprRef;
 
-// ---- sizes
-
-Parameters::Parameters(SizedNest &into, graph::ShapeContext &shapes,
-                       graph::ComprehensionSizes &sizes)
-    : into_(into), shapes_(shapes), sizes_(sizes) {}
-
-/// A size is not negative; what else is computed of sizes may be.
-std::string Parameters::parameter(AffineExpr value) {
-  auto [place, isNew] = known_.try_emplace(value);
-  if (!isNew)
-    return place->second;
-  constexpr int64_t kMost = int64_t(1) << 31;
-  std::string name = "n" + std::to_string(into_.parameters.size());
-  into_.nest.parameters.push_back({name, isa<AffineSymbolExpr>(value) ? 0 : -kMost, kMost});
-  into_.parameters.push_back(value);
-  return known_[value] = name;
-}
-
-Affine Parameters::affine(AffineExpr value) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(value))
-    return constant.getValue();
-  auto binary = dyn_cast<AffineBinaryOpExpr>(value);
-  if (!binary)
-    return parameter(value);
-  auto factor = dyn_cast<AffineConstantExpr>(binary.getRHS());
-  switch (binary.getKind()) {
-  case AffineExprKind::Add:
-    return affine(binary.getLHS()) + affine(binary.getRHS());
-  case AffineExprKind::Mul:
-    return factor ? factor.getValue() * affine(binary.getLHS()) : Affine(parameter(value));
-  case AffineExprKind::Mod:
-    if (factor && factor.getValue() > 0)
-      return affine(binary.getLHS()) -
-             factor.getValue() * affine(binary.getLHS().floorDiv(factor.getValue()));
-    break;
-  case AffineExprKind::FloorDiv:
-  case AffineExprKind::CeilDiv:
-    if (factor && factor.getValue() > 0)
-      return quotient(binary, factor.getValue());
-    break;
-  default:
-    break;
-  }
-  return parameter(value);
-}
-
-/// A parameter of which is known between which multiples of the divisor the dividend lies.
-Affine Parameters::quotient(AffineBinaryOpExpr value, int64_t divisor) {
-  bool isNew = !known_.count(value);
-  Affine result = parameter(value), dividend = affine(value.getLHS());
-  if (isNew) {
-    Affine rest = value.getKind() == AffineExprKind::FloorDiv ? dividend - divisor * result
-                                                              : divisor * result - dividend;
-    into_.nest.context.push_back(atLeast(rest, 0));
-    into_.nest.context.push_back(less(rest, divisor));
-  }
-  return result;
-}
-
-std::optional<Affine> Parameters::affine(const CExpr &expr) {
-  AffineExpr value = sizes_.of(expr);
-  if (!value)
-    return std::nullopt;
-  return affine(shapes_.simplify(value));
-}
-
-// ---- statements
-
 namespace {
 
 class Bridge {
 public:
   Bridge(graph::ComprehensionOp op, const graph::ComprehensionView &view, bool isWhole)
       : op_(op), view_(view), isWhole_(isWhole), shapes_(op.getContext()),
-        sizes_(view, op, shapes_), parameters_(made_, shapes_, sizes_) {}
+        sizes_(view, op, shapes_), parameters_(made_, shapes_) {}
 
   Result<SizedNest> run() {
     made_.nest.name = view_.function->name;
@@ -124,17 +56,17 @@ private:
 
   // ---- tensors
 
-  std::vector<Affine> extentsOf(Type type) {
-    std::vector<Affine> extents;
-    for (AffineExpr dim : shapes_.dims(type))
-      extents.push_back(parameters_.affine(shapes_.simplify(dim)));
-    return extents;
+  std::optional<Affine> ofSizes(const CExpr &expr) {
+    AffineExpr value = sizes_.of(expr);
+    if (!value)
+      return std::nullopt;
+    return parameters_.affine(shapes_.simplify(value));
   }
 
   std::vector<Affine> extentsOf(const comprehension::Tensor &tensor) {
     std::vector<Affine> extents;
     for (const ExprRef &each : tensor.extents) {
-      auto extent = parameters_.affine(*each);
+      auto extent = ofSizes(*each);
       if (!extent)
         refuse("a size of '" + tensor.name + "' is not affine in sizes");
       extents.push_back(extent.value_or(0));
@@ -164,11 +96,11 @@ private:
       std::string &name = names[argument.getArgNumber()];
       if (name.empty())
         name = unique("unused");
-      made_.nest.tensors.push_back({name, element, extentsOf(type), Tensor::Role::Input});
+      made_.nest.tensors.push_back({name, element, parameters_.extents(type), Tensor::Role::Input});
     }
     result_ = unique(view_.function->tensors[view_.result].name);
     made_.nest.tensors.push_back({result_, view_.function->tensors[view_.result].type,
-                                  extentsOf(op_->getResult(0).getType()), Tensor::Role::Output});
+                                  parameters_.extents(op_->getResult(0).getType()), Tensor::Role::Output});
   }
 
   /// Whether elements that the statement overwrites are read by its value: then it writes into
@@ -229,7 +161,7 @@ private:
       return Affine(iterators_[size_t(expr.integer)]);
     bool hasIndex = comprehension::hasIndices(expr);
     if (!hasIndex)
-      return parameters_.affine(expr);
+      return ofSizes(expr);
     if (expr.kind == CExpr::Kind::Unary && expr.text == "-") {
       auto inner = affine(*expr.parts[0]);
       return inner ? std::optional(-1 * *inner) : inner;
@@ -281,7 +213,7 @@ private:
     for (const comprehension::Requirement &each : view_.function->requirements) {
       if (!concerns(each))
         continue;
-      auto a = parameters_.affine(*each.a), b = parameters_.affine(*each.b);
+      auto a = ofSizes(*each.a), b = ofSizes(*each.b);
       if (!a || !b || !sizes_.conditionOf(each)) {
         refuse("what it requires of sizes is not affine in them");
         return domain;

@@ -15,16 +15,9 @@
 #pragma once
 
 #include "compiler/graph/Comprehension.h"
-#include "compiler/nest/Nest.h"
+#include "compiler/nest/SizedNest.h"
 
 namespace tensmith::nest {
-
-/// A nest of which parameters are functions of sizes.
-struct SizedNest {
-  Nest nest;
-  std::vector<mlir::AffineExpr> parameters; // over `symbols`
-  std::vector<mlir::StringAttr> symbols;
-};
 
 /// Of an operator whose operands are arguments of its block: tensors are the block's arguments, in
 /// their order, and the result; what else statements make is local. It is one statement's, or that

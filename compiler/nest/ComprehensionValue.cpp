@@ -8,10 +8,6 @@ namespace tensmith::nest {
 
 using CExpr = comprehension::Expr;
 
-DataType computedAs(DataType type) {
-  return type == DataType::F16 || type == DataType::BF16 ? DataType::F32 : type;
-}
-
 static Expr number(DataType type, double real, int64_t whole) {
   Expression result{Operation::Constant, type};
   result.number = real;

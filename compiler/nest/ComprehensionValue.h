@@ -1,38 +1,9 @@
-// The value of a comprehension's statement as a nest's expression, and its sizes as parameters.
+// The value of a comprehension's statement as a nest's expression.
 #pragma once
 
 #include "compiler/nest/ComprehensionNest.h"
 
-#include "llvm/ADT/DenseMap.h"
-
-namespace tensmith::graph {
-class ComprehensionSizes;
-}
-
 namespace tensmith::nest {
-
-/// Expressions over symbols of sizes as affine ones over the nest's parameters. What is not affine
-/// in sizes is a parameter; of a quotient by a constant its bounds are put into the context.
-class Parameters {
-public:
-  Parameters(SizedNest &into, graph::ShapeContext &shapes, graph::ComprehensionSizes &sizes);
-
-  Affine affine(mlir::AffineExpr value);
-  /// Nothing where it is none of sizes.
-  std::optional<Affine> affine(const comprehension::Expr &expr);
-
-private:
-  std::string parameter(mlir::AffineExpr value);
-  Affine quotient(mlir::AffineBinaryOpExpr value, int64_t divisor);
-
-  SizedNest &into_;
-  graph::ShapeContext &shapes_;
-  graph::ComprehensionSizes &sizes_;
-  llvm::DenseMap<mlir::AffineExpr, std::string> known_;
-};
-
-/// 16-bit floats are computed as f32, and rounded where they are stored.
-DataType computedAs(DataType type);
 
 class ComprehensionValue {
 public:

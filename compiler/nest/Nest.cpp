@@ -143,6 +143,13 @@ Expr byOperator(std::string name, std::vector<Expr> operands) {
   return std::make_shared<Expression>(std::move(result));
 }
 
+Expr byFunction(std::shared_ptr<const ScalarFunction> function, DataType type,
+                std::vector<Expr> operands) {
+  Expression result{Operation::Function, type, std::move(operands)};
+  result.function = std::move(function);
+  return std::make_shared<Expression>(std::move(result));
+}
+
 size_t rankOf(const Expression &load) {
   return load.operands.size() - (load.guard.empty() ? 0 : 1) - (load.isConditional ? 1 : 0);
 }
@@ -322,6 +329,8 @@ struct Verifier {
       return count(3) &&
              (e.operands[0]->type == DataType::Bool || fail("a condition is no bool")) &&
              (e.operands[1]->type == e.operands[2]->type || fail("the two values have two types"));
+    if (e.operation == Operation::Function)
+      return !e.operands.empty() || fail("a function has no operands");
     if (e.operation == Operator)
       return (!e.operands.empty() || fail("an operator has no operands")) && same();
     bool isUnary = (e.operation >= Negate && e.operation <= RoundEven) || e.operation == Not;
@@ -407,7 +416,7 @@ Status verify(const Nest &nest) {
 }
 
 static const char *const kOperationNames[] = {
-    "constant", "index", "load", "operator", "+",   "-",      "*",    "/",    "%",    "floordiv",
+    "constant", "index", "load", "operator", "function", "+",   "-",      "*",    "/",    "%",    "floordiv",
     "floormod", "min",   "max",  "pow",      "neg", "abs",    "exp",  "log",  "sqrt", "rsqrt",
     "sin",      "cos",   "tan",  "tanh",     "erf", "floor",  "ceil", "rint", "<",    "<=",
     "==",       "!=",    "and",  "or",       "not", "select", "cast"};
@@ -433,6 +442,8 @@ std::string text(const Expression &e) {
     name = tensmith::name(e.type);
   if (e.operation == Operation::Operator)
     name = e.name;
+  if (e.operation == Operation::Function)
+    name = e.function->name;
   if (e.operands.size() == 2 && !std::isalpha((unsigned char)(name[0])))
     return "(" + text(*e.operands[0]) + " " + name + " " + text(*e.operands[1]) + ")";
   return name + list(e.operands, "(", ")");

@@ -120,6 +120,7 @@ enum class Operation : uint8_t {
             // gather; where `guard` is given, one more: the value where the guard doesn't hold;
             // where it `isConditional`, one more: a Bool
   Operator, // the graph's element-wise operator `name`, of operands of one type
+  Function, // `function`, of operands of any types
   // Of operands of one type, which is the result's.
   Add,
   Subtract,
@@ -158,6 +159,14 @@ enum class Operation : uint8_t {
   Cast,   // between element types; floats to integers round towards zero, and saturate
 };
 
+/// A function of numbers that a front end has code for.
+struct ScalarFunction {
+  std::string name;
+
+  explicit ScalarFunction(std::string name) : name(std::move(name)) {}
+  virtual ~ScalarFunction() = default;
+};
+
 struct Expression;
 /// What is reported of a gather's index that is outside. The element read then is another one.
 struct Report {
@@ -177,6 +186,7 @@ struct Expression {
   Affine affine = {};  // Index
   std::string tensor = {};
   std::string name = {};                 // Operator: "asin"
+  std::shared_ptr<const ScalarFunction> function = {};
   std::vector<Constraint> guard = {};    // Load: it is read only where all of them hold
   std::map<size_t, Report> reports = {}; // Load: of dimensions; others have words of their own
   /// Load: its indices are reported only where its last operand holds.
@@ -194,6 +204,8 @@ Expr read(const Tensor &tensor, std::vector<Affine> indices, std::vector<Constra
 Expr apply(Operation operation, std::vector<Expr> operands);
 Expr cast(DataType type, Expr value);
 Expr byOperator(std::string name, std::vector<Expr> operands);
+Expr byFunction(std::shared_ptr<const ScalarFunction> function, DataType type,
+                std::vector<Expr> operands);
 /// Indices of a load: its other operands stand behind them.
 size_t rankOf(const Expression &load);
 /// The expression with another in place of each load for which the function gives one; the load's

@@ -1,4 +1,5 @@
-// Kernels of nests: of a comprehension's statement that accumulates, and of what has a schedule.
+// Kernels of nests: of a comprehension's statement that accumulates, of what has a schedule, and of
+// any region for which a schedule file asks (RegionNest.h).
 //
 // A point is an order: the one by estimate, with tiles, lanes, blocks and copies of its own if it
 // says so (RegisterTile), by factors of the loops' lengths, that of isl's scheduler, or the textual
@@ -11,8 +12,10 @@
 #include "compiler/nest/NestTemplate.h"
 
 #include "compiler/kernel/FactorChoices.h"
+#include "compiler/kernel/Schedule.h"
 #include "compiler/nest/ComprehensionNest.h"
 #include "compiler/nest/NestKernel.h"
+#include "compiler/nest/RegionNest.h"
 #include "compiler/nest/TileIntrinsic.h"
 
 #include <array>
@@ -46,7 +49,8 @@ using kernel::Machine;
 using kernel::Point;
 using kernel::SizedPoint;
 
-constexpr const kernel::Choice *kChoices[] = {&choice::order,
+constexpr const kernel::Choice *kChoices[] = {&kernel::choice::asNest,
+                                              &choice::order,
                                               &choice::rows,
                                               &choice::vectors,
                                               &choice::lanesAlong,
@@ -76,7 +80,16 @@ bool isScheduled(mlir::Operation *op) {
 
 bool isNest(mlir::Operation *op) { return accumulates(op) || isScheduled(op); }
 
+Result<SizedNest> nestAround(graph::KernelOp kernel, mlir::Operation *main) {
+  if (isNest(main))
+    return nestOf(cast<graph::ComprehensionOp>(main),
+                  graph::scheduleOf(cast<graph::ComprehensionOp>(main)).isWhole);
+  return nestOf(kernel);
+}
+
 bool takesRegion(graph::KernelOp kernel, mlir::Operation *main, const Machine &) {
+  if (kernel->hasAttr(kernel::kNestAttribute))
+    return true;
   Block &block = kernel.getBody().front();
   if (!isNest(main) || kernel->getNumResults() != 1 || &block.front() != main ||
       block.getTerminator()->getOperand(0) != main->getResult(0) ||
@@ -205,7 +218,7 @@ void dropUnused(Point &point) {
   int64_t order = *point[choice::order];
   for (const kernel::Choice *each : kChoices) {
     bool isFactor = kernel::partsOf(*each) > 0;
-    bool isUsed = each == &choice::order ||
+    bool isUsed = each == &choice::order || each == &kernel::choice::asNest ||
                   order == (isFactor ? int64_t(choice::Factored) : int64_t(choice::Estimated));
     if (!isUsed)
       point.set(*each, std::nullopt);
@@ -271,12 +284,16 @@ Status applyText(Schedule &schedule, const std::string &text, const Machine &mac
 Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main,
                                    const Machine &machine, ArrayRef<SizedPoint> asked) {
   Point point = asked.empty() ? Point() : asked.back().point;
-  graph::OwnSchedule own = graph::scheduleOf(cast<graph::ComprehensionOp>(main));
+  graph::OwnSchedule own;
+  if (isNest(main))
+    own = graph::scheduleOf(cast<graph::ComprehensionOp>(main));
+  else
+    point.set(kernel::choice::asNest, 1);
   // With a schedule that nothing would follow there is no kernel.
   auto refused = [&](const Status &status, StatusCode code) {
     return Status(own.text.empty() ? code : StatusCode::InvalidArgument, status.message());
   };
-  Result<SizedNest> made = nestOf(cast<graph::ComprehensionOp>(main), own.isWhole);
+  Result<SizedNest> made = nestAround(kernel, main);
   if (!made)
     return refused(made.status(), made.status().code());
   Result<Schedule> schedule = Schedule::of(made->nest);
@@ -330,7 +347,7 @@ void addFactors(kernel::Space &space, const FactoredLoops &loops) {
   }
 }
 
-void addChoices(graph::KernelOp, mlir::Operation *main, const Machine &machine,
+void addChoices(graph::KernelOp kernel, mlir::Operation *main, const Machine &machine,
                 kernel::Space &space) {
   if (isScheduled(main))
     return;
@@ -340,7 +357,7 @@ void addChoices(graph::KernelOp, mlir::Operation *main, const Machine &machine,
     dimension->guard = &choice::order;
     dimension->guardValues = {choice::Estimated};
   };
-  auto made = nestOf(cast<graph::ComprehensionOp>(main));
+  auto made = nestAround(kernel, main);
   const Statement *sum = made.ok() ? sumOf(made->nest) : nullptr;
   FactoredLoops factored = sum ? factoredLoops(*sum) : FactoredLoops();
   space.addAll(choice::order, factored.areKnown() ? choice::Factored : choice::Textual);

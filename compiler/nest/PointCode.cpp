@@ -8,6 +8,7 @@
 #include "compiler/graph/ScalarCode.h"
 #include "compiler/nest/Layout.h"
 #include "compiler/nest/NestCode.h"
+#include "compiler/nest/RegionNest.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -206,6 +207,13 @@ Value NestCode::operation(const Expression &e, ValueRange operands) {
     Value whole = operation(own, {operands[0], rest});
     own.operation = Divide;
     return operation(own, {whole, operands[1]});
+  }
+  if (e.operation == Function) {
+    graph::Elementwise op = static_cast<const ElementFunction &>(*e.function).op;
+    if (Value result = op.emitScalar(builder, math_.location, operands))
+      return result;
+    problem = e.function->name + " has no code";
+    return operands[0];
   }
   // The operator, apart from any graph.
   Block block;

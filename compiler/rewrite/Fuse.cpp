@@ -572,7 +572,7 @@ private:
   }
 
   void layOut(Operation *root) {
-    if (group_.roleOf(root).isProduct())
+    if (group_.roleOf(root).isProduct() && !region_.isNest())
       rights_.insert({root, laidOutRight(root, builder_, group_.end_->getLoc(), options_, asked_)});
   }
 

@@ -1,6 +1,8 @@
 // Regions of kernels; see KernelRegion.h.
 #include "compiler/rewrite/KernelRegion.h"
 
+#include "compiler/kernel/WindowElement.h"
+
 #include <set>
 
 using namespace mlir;
@@ -97,7 +99,11 @@ kernel::Point KernelRegion::begin(ArrayRef<Operation *> sorted, ValueRange resul
     llvm::for_each(op->getResultTypes(), add);
   }
   // Operands are laid out once, for the largest sizes.
-  return options.schedules->pointsOf(key_, main, openSizes.size()).back().point;
+  kernel::Point asked = options.schedules->pointsOf(key_, main, openSizes.size()).back().point;
+  isNest_ = asked[kernel::choice::asNest] == 1 && llvm::all_of(sorted, [](Operation *op) {
+              return kernel::canEmitElements(op) || kernel::hasWindowElement(op);
+            });
+  return asked;
 }
 
 void KernelRegion::addRight(Operation *root, const kernel::LaidOut &right) {
@@ -136,6 +142,8 @@ graph::KernelOp KernelRegion::finish(OpBuilder &builder, ValueRange results, Ope
       builder.create<graph::KernelOp>(location(main, sorted), results.getTypes(), inputs_,
                                       label(sorted), /*kind=*/"", /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body_);
+  if (isNest_)
+    kernel->setAttr(kernel::kNestAttribute, builder.getUnitAttr());
   kernel::matchTemplate(kernel, machine);
   if (!key_.empty())
     kernel->setAttr(kernel::kKeyAttribute, builder.getStringAttr(key_));

@@ -41,12 +41,17 @@ public:
   graph::KernelOp finish(mlir::OpBuilder &builder, mlir::ValueRange results, mlir::Operation *main,
                          llvm::ArrayRef<mlir::Operation *> sorted, const kernel::Machine &machine);
 
+  /// Whether a schedule asks for a nest, and all operators say their elements: no operand is laid
+  /// out then.
+  bool isNest() const { return isNest_; }
+
 private:
   mlir::Value addInput(mlir::Value value);
 
   mlir::Region body_;
   mlir::OpBuilder inside_;
   mlir::IRMapping map_;
+  bool isNest_ = false;
   kernel::Key key_; // taken before operands are laid out
   llvm::SmallVector<mlir::Value> inputs_;
 };

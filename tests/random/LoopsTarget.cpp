@@ -2,17 +2,29 @@
 #include "tests/random/LoopsTarget.h"
 
 #include "compiler/kernel/LoopKernel.h"
+#include "compiler/nest/NestTemplate.h"
 #include "compiler/targets/Target.h"
 
 namespace tensmith {
 namespace {
 
+/// That of nests takes all regions.
+const Table<kernel::Template> &nestTemplates() {
+  static const kernel::Template kAll = [] {
+    kernel::Template all = nest::kNests;
+    all.takes = [](graph::KernelOp, mlir::Operation *, const kernel::Machine &) { return true; };
+    return all;
+  }();
+  static const Table<kernel::Template> both("template", {&kAll, &kernel::kLoops});
+  return both;
+}
+
 class LoopsTarget : public targets::Target {
 public:
-  explicit LoopsTarget(std::unique_ptr<targets::Target> other) : other_(std::move(other)) {
+  LoopsTarget(std::unique_ptr<targets::Target> other, bool ofNests) : other_(std::move(other)) {
     machine_ = other_->machine();
-    machine_.name = "loops of " + machine_.name;
-    machine_.templates = &kernel::loopTemplates();
+    machine_.name = (ofNests ? "nests of " : "loops of ") + machine_.name;
+    machine_.templates = ofNests ? &nestTemplates() : &kernel::loopTemplates();
     machine_.images = graph::kChannelsFirst;
   }
 
@@ -33,18 +45,19 @@ private:
   kernel::Machine machine_;
 };
 
-Result<std::unique_ptr<targets::Target>> open(std::string_view name) {
+template <bool ofNests> Result<std::unique_ptr<targets::Target>> open(std::string_view name) {
   auto other = targets::openTarget(name.substr(name.find(':') + 1));
   if (!other.ok())
     return other.status();
-  return std::unique_ptr<targets::Target>(std::make_unique<LoopsTarget>(std::move(*other)));
+  return std::unique_ptr<targets::Target>(
+      std::make_unique<LoopsTarget>(std::move(*other), ofNests));
 }
 
 } // namespace
 
 void addLoopsTarget() {
-  static const targets::TargetKind kLoops{"loops", open};
-  static const targets::TargetKind *const kRows[] = {&kLoops};
+  static const targets::TargetKind kLoops{"loops", open<false>}, kNests{"nests", open<true>};
+  static const targets::TargetKind *const kRows[] = {&kLoops, &kNests};
   (void)targets::targetKinds().add(kRows);
 }
 

@@ -1,4 +1,5 @@
-// A target whose kernels have one template, that of loops: "loops:host".
+// Targets whose kernels have one template, that of loops or that of nests: "loops:host",
+// "nests:host".
 //
 // Which templates there are is the machine's: rewrites ask it, and name none. What has no template
 // there is decomposed, or computed element by element, and must be what it is elsewhere. A rewrite
@@ -7,7 +8,7 @@
 
 namespace tensmith {
 
-/// Makes the kind known to this process.
+/// Makes the kinds known to this process.
 void addLoopsTarget();
 
 } // namespace tensmith

@@ -27,7 +27,8 @@ namespace tensmith::targets::cpu {
 
 Table<Template> &templates() {
   static Table<Template> all("template",
-                             {&kAttentionGradient,
+                             {&nest::kNests, // of what is a nest because a schedule asks for it, too
+                              &kAttentionGradient,
                               &kChain,
                               &kContraction,
                               &kBlockProduct,
@@ -45,7 +46,6 @@ Table<Template> &templates() {
                               &kPack,
                               &kTransposition,
                               &kPatches,
-                              &nest::kNests,
                               &kLoops},
                              kLoops.name);
   return all;

@@ -1,0 +1,618 @@
+// Elements of operators as statements; see RegionNest.h.
+#include "compiler/nest/RegionNest.h"
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Lowering.h"
+#include "compiler/kernel/WindowElement.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace tensmith::nest {
+namespace {
+
+using Join = graph::ElementContext::Join;
+
+/// What an operator's element code asks for; the values in the code stand for it.
+struct ElementRead {
+  unsigned operand;
+  SmallVector<Value> indices;
+  SmallVector<unsigned> guarded;
+  Value otherwise; // null: any
+};
+struct JoinedTerms {
+  Join join;
+  SmallVector<Value> indices, extents, factors;
+};
+
+class Recorder final : public graph::ElementContext {
+public:
+  /// `sizeOf`: a dimension of a tensor.
+  using SizeOf = std::function<Affine(Value tensor, unsigned dim)>;
+
+  Recorder(OpBuilder &builder, mlir::Operation *op, SizeOf sizeOf)
+      : ElementContext(builder, op->getLoc()), op_(op), sizeOf_(std::move(sizeOf)) {}
+
+  Value operand(unsigned number, ValueRange indices) override {
+    return note(number, indices, {}, {});
+  }
+  Value read(unsigned number, ValueRange indices, ArrayRef<unsigned> guarded,
+             Value otherwise) override {
+    return note(number, indices, guarded, otherwise);
+  }
+  Value operandSize(unsigned number, unsigned dim) override {
+    return size(op_->getOperand(number), dim);
+  }
+  Value resultSize(unsigned number, unsigned dim) override {
+    return size(op_->getResult(number), dim);
+  }
+  Value reduce(Join join, ValueRange extents, Value initial, Term term, Combine) override {
+    JoinedTerms terms{join, {}, SmallVector<Value>(extents), {}};
+    for (size_t number = 0; number < extents.size(); ++number)
+      terms.indices.push_back(iterator("k" + std::to_string(++reduced_)));
+    terms.factors = term(terms.indices);
+    Value result = placeholder(initial.getType());
+    joined.insert({result, std::move(terms)});
+    return result;
+  }
+  SmallVector<Value> loop(ValueRange, ValueRange initial, LoopBody) override {
+    refusal = "its code has a loop that is no reduction";
+    return SmallVector<Value>(initial);
+  }
+  void check(Value, StringRef, Value) override {
+    refusal = "its indices are data, which has to be checked";
+  }
+  bool isForNest() const override { return true; }
+
+  /// A value that stands for the affine function.
+  Value index(Affine affine) {
+    if (affine.isConstant())
+      return builder.create<arith::ConstantIndexOp>(location, affine.constant);
+    Value result = placeholder(builder.getIndexType());
+    affines[result] = std::move(affine);
+    return result;
+  }
+  Value iterator(const std::string &name) { return index(Affine(name)); }
+
+  llvm::DenseMap<Value, Affine> affines;
+  llvm::DenseMap<Value, ElementRead> reads;
+  llvm::MapVector<Value, JoinedTerms> joined;
+  std::string refusal;
+
+private:
+  Value placeholder(Type type) {
+    return builder.create<UnrealizedConversionCastOp>(location, type, ValueRange()).getResult(0);
+  }
+  Value size(Value tensor, unsigned dim) { return index(sizeOf_(tensor, dim)); }
+  Value note(unsigned number, ValueRange indices, ArrayRef<unsigned> guarded, Value otherwise) {
+    auto type = cast<RankedTensorType>(op_->getOperand(number).getType());
+    Value result = placeholder(graph::kernelElementType(type.getElementType()));
+    reads[result] = {number, SmallVector<Value>(indices), SmallVector<unsigned>(guarded),
+                     otherwise};
+    return result;
+  }
+
+  mlir::Operation *op_;
+  SizeOf sizeOf_;
+  int reduced_ = 0;
+};
+
+/// Where elements are read: only where these hold.
+struct Guard {
+  std::vector<Constraint> constraints;
+  Expr condition; // null: there is none that isn't affine
+
+  bool isEmpty() const { return constraints.empty() && !condition; }
+};
+
+Expr whole(DataType type, int64_t value) {
+  Expression result{Operation::Constant, type};
+  result.integer = value;
+  result.number = double(value);
+  return std::make_shared<Expression>(std::move(result));
+}
+
+Expr both(const Expr &a, const Expr &b) {
+  return !a ? b : !b ? a : apply(Operation::And, {a, b});
+}
+
+Expr number(const Affine &affine) { return index(affine); }
+
+Expr holds(const std::vector<Constraint> &constraints) {
+  Expr result;
+  for (const Constraint &each : constraints)
+    result = both(result, apply(each.isEquality ? Operation::Equal : Operation::LessEqual,
+                                {number(Affine(0)), number(each.value)}));
+  return result;
+}
+
+Reduction reductionOf(Join join, DataType type) {
+  bool isBool = type == DataType::Bool;
+  switch (join) {
+  case Join::Sum:
+    return isBool ? Reduction::Or : Reduction::Add;
+  case Join::Product:
+    return isBool ? Reduction::And : Reduction::Multiply;
+  case Join::Largest:
+    return isBool ? Reduction::Or : Reduction::Maximum;
+  case Join::Smallest:
+    return isBool ? Reduction::And : Reduction::Minimum;
+  }
+  return Reduction::Add;
+}
+
+class Bridge {
+public:
+  explicit Bridge(graph::KernelOp kernel)
+      : block_(kernel.getBody().front()), shapes_(kernel.getContext()),
+        parameters_(made_, shapes_), builder_(kernel.getContext()) {
+    builder_.setInsertionPointToEnd(&code_);
+  }
+  ~Bridge() { code_.clear(); }
+
+  Result<SizedNest> run() {
+    made_.nest.name = "region";
+    for (BlockArgument argument : block_.getArguments())
+      if (isa<RankedTensorType>(argument.getType()))
+        stored_[argument] = addTensor("a" + std::to_string(argument.getArgNumber()),
+                                      argument.getType(), Tensor::Role::Input);
+      else
+        refuse(block_.front(), "an operand is no tensor");
+    auto yield = cast<graph::YieldOp>(block_.getTerminator());
+    std::vector<std::string> results;
+    for (auto [number, value] : llvm::enumerate(yield.getValues()))
+      results.push_back(addTensor("r" + std::to_string(number), value.getType(),
+                                  Tensor::Role::Output));
+    for (auto [value, result] : llvm::zip_equal(yield.getValues(), results)) {
+      if (!refusal_.empty())
+        break;
+      store(value, result);
+    }
+    if (!refusal_.empty())
+      return unsupported(refusal_);
+    made_.symbols.assign(shapes_.symbols().begin(), shapes_.symbols().end());
+    return std::move(made_);
+  }
+
+private:
+  using Indices = std::vector<Expr>;
+
+  Expr refuse(mlir::Operation &op, const Twine &why) {
+    if (refusal_.empty())
+      refusal_ = (op.getName().stripDialect() + ": " + why).str();
+    return whole(DataType::I64, 0);
+  }
+
+  // ---- tensors
+
+  static DataType typeOf(Value value) {
+    return graph::dataType(getElementTypeOrSelf(value.getType()));
+  }
+
+  std::string addTensor(std::string name, Type type, Tensor::Role role) {
+    return addTensor(std::move(name), graph::dataType(getElementTypeOrSelf(type)), type, role);
+  }
+  std::string addTensor(std::string name, DataType element, Type type, Tensor::Role role) {
+    made_.nest.tensors.push_back({name, element, parameters_.extents(type), role});
+    return name;
+  }
+
+  /// One over all elements of the tensor.
+  Statement over(std::string name, const std::string &tensor) {
+    Statement result;
+    result.name = std::move(name);
+    result.tensor = tensor;
+    for (auto [dim, extent] : llvm::enumerate(made_.nest.tensor(tensor)->extents)) {
+      result.iterators.push_back("i" + std::to_string(dim));
+      for (Constraint &each : within(result.iterators.back(), 0, extent))
+        result.domain.push_back(std::move(each));
+      result.indices.push_back(index(result.iterators.back()));
+    }
+    return result;
+  }
+
+  // ---- values
+
+  /// The value into that result. What it is computed from reads it there, too.
+  void store(Value value, const std::string &result) {
+    mlir::Operation *op = value.getDefiningOp();
+    if (op && !stored_.count(value) && isReduced(op))
+      return reduce(value, result);
+    Statement statement = over(unique("store"), result);
+    statement.value = element(value, statement.indices, {});
+    made_.nest.statements.push_back(std::move(statement));
+    stored_.try_emplace(value, result);
+  }
+
+  /// Whether an element takes more than those of operands that it is made of.
+  static bool isReduced(mlir::Operation *op) {
+    if (kernel::hasWindowElement(op))
+      return true;
+    auto indexed = dyn_cast<graph::Indexed>(op);
+    return indexed && !isa<graph::Elementwise, graph::ConstantOp>(op) && !indexed.isMovement();
+  }
+
+  Expr element(Value value, const Indices &at, const Guard &guard) {
+    if (auto stored = stored_.find(value); stored != stored_.end())
+      return load(stored->second, at, guard);
+    mlir::Operation *op = value.getDefiningOp();
+    if (!op)
+      return refuse(block_.front(), "an operand is no tensor");
+    if (auto constant = dyn_cast<graph::ConstantOp>(op))
+      return constantOf(constant);
+    if (isReduced(op)) {
+      std::string local = addTensor(unique("t"), value.getType(), Tensor::Role::Local);
+      reduce(value, local);
+      return load(local, at, guard);
+    }
+    auto [known, isNew] = elements_.try_emplace({value.getAsOpaquePointer(), textOf(at, guard)});
+    if (!isNew)
+      return known->second;
+    Expr result = isa<graph::Elementwise>(op) ? elementwise(op, at, guard)
+                                              : moved(cast<OpResult>(value), at, guard);
+    return elements_[{value.getAsOpaquePointer(), textOf(at, guard)}] = result;
+  }
+
+  static std::string textOf(const Indices &at, const Guard &guard) {
+    std::string result;
+    for (const Expr &each : at)
+      result += (each->operation == Operation::Index
+                     ? text(*each)
+                     : std::to_string(reinterpret_cast<uintptr_t>(each.get()))) +
+                ";";
+    for (const Constraint &each : guard.constraints)
+      result += text(each) + ";";
+    return result + std::to_string(reinterpret_cast<uintptr_t>(guard.condition.get()));
+  }
+
+  Expr constantOf(graph::ConstantOp op) {
+    auto tensor = graph::hostTensor(op.getValue());
+    DataType type = typeOf(op.getResult());
+    if (!tensor.ok() || tensor->size() != 1)
+      return refuse(*op, "it is a constant of several elements");
+    Expression result{Operation::Constant, type};
+    if (info(type).kind == TypeClass::Float)
+      result.number = tensor->getDouble(0);
+    else
+      result.integer = tensor->getInt(0);
+    return std::make_shared<Expression>(std::move(result));
+  }
+
+  Expr elementwise(mlir::Operation *op, const Indices &at, const Guard &guard) {
+    std::vector<Expr> operands;
+    for (Value operand : op->getOperands()) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      if (!type)
+        continue;
+      Indices own;
+      size_t missing = at.size() - size_t(type.getRank());
+      for (int64_t dim = 0; dim < type.getRank(); ++dim)
+        own.push_back(type.getDimSize(dim) == 1 ? number(Affine(0)) : at[missing + size_t(dim)]);
+      operands.push_back(element(operand, own, guard));
+    }
+    return byFunction(std::make_shared<ElementFunction>(cast<graph::Elementwise>(op)),
+                      typeOf(op->getResult(0)), std::move(operands));
+  }
+
+  Expr load(const std::string &name, const Indices &at, const Guard &guard) {
+    const Tensor &tensor = *made_.nest.tensor(name);
+    bool isAffine =
+        llvm::all_of(at, [](const Expr &e) { return e->operation == Operation::Index; });
+    Expression result{Operation::Load, tensor.type, at};
+    result.tensor = name;
+    if (guard.isEmpty() || (isAffine && !guard.condition && guard.constraints.empty()))
+      return std::make_shared<Expression>(std::move(result));
+    if (isAffine && !guard.condition) {
+      result.guard = guard.constraints;
+      result.operands.push_back(whole(tensor.type, 0));
+      return std::make_shared<Expression>(std::move(result));
+    }
+    // Indices of affine functions are proved to be inside, others are looked at.
+    for (Expr &each : result.operands)
+      if (each->operation == Operation::Index)
+        each = apply(Operation::Add, {each, whole(DataType::I64, 0)});
+    result.operands.push_back(both(holds(guard.constraints), guard.condition));
+    result.isConditional = true;
+    return std::make_shared<Expression>(std::move(result));
+  }
+
+  // ---- operators by their code
+
+  Affine sizeOf(Value tensor, unsigned dim) {
+    return parameters_.extents(tensor.getType())[dim];
+  }
+
+  /// Runs `use` with the operator's code; indices that aren't affine stand for themselves there.
+  template <typename Use> Expr record(OpResult value, const Indices &at, Use use) {
+    mlir::Operation *op = value.getOwner();
+    Recorder recorder(builder_, op, [this](Value tensor, unsigned dim) {
+      return sizeOf(tensor, dim);
+    });
+    SmallVector<Value> indices;
+    std::map<void *, Expr> given;
+    for (const Expr &each : at)
+      if (each->operation == Operation::Index) {
+        indices.push_back(recorder.index(each->affine));
+      } else {
+        indices.push_back(recorder.iterator("given"));
+        recorder.affines.erase(indices.back());
+        given[indices.back().getAsOpaquePointer()] = each;
+      }
+    Value made;
+    if (auto indexed = dyn_cast<graph::Indexed>(op))
+      made = indexed.emitElement(recorder, value.getResultNumber(), indices);
+    else if (kernel::hasWindowElement(op))
+      made = kernel::emitWindowElement(recorder, op, indices);
+    if (!recorder.refusal.empty())
+      return refuse(*op, recorder.refusal);
+    if (!made)
+      return refuse(*op, "there is no code for an element of it");
+    std::swap(given, given_);
+    Expr result = use(recorder, made);
+    std::swap(given, given_);
+    return result;
+  }
+
+  Expr moved(OpResult value, const Indices &at, const Guard &guard) {
+    return record(value, at, [&](Recorder &recorder, Value made) {
+      return rounded(translate(recorder, value.getOwner(), made, guard), typeOf(value));
+    });
+  }
+
+  /// 16-bit floats are f32 in the code.
+  static Expr rounded(const Expr &value, DataType type) {
+    return value->type == type ? value : cast(type, value);
+  }
+
+  /// The operator's reductions have statements of their own, over all elements of its result.
+  void reduce(Value value, const std::string &into) {
+    if (!refusal_.empty())
+      return;
+    Statement last = over(unique("finish"), into);
+    mlir::Operation *op = value.getDefiningOp();
+    record(cast<OpResult>(value), last.indices, [&](Recorder &recorder, Value made) -> Expr {
+      for (auto &[joined, terms] : recorder.joined) {
+        DataType type = typeOfJoined(op, joined, terms);
+        bool isLast = joined == made && type == made_.nest.tensor(into)->type;
+        std::string sum =
+            isLast ? into : addTensor(unique("t"), type, value.getType(), Tensor::Role::Local);
+        addSums(recorder, op, terms, sum);
+        sums_[joined.getAsOpaquePointer()] = sum;
+        if (isLast)
+          return {};
+      }
+      last.value = rounded(translate(recorder, op, made, {}), made_.nest.tensor(into)->type);
+      if (last.value->type == made_.nest.tensor(into)->type)
+        made_.nest.statements.push_back(last);
+      return {};
+    });
+    stored_.try_emplace(value, into);
+  }
+
+  /// What the terms are added up as: of one tensor's elements these, but for halves.
+  DataType typeOfJoined(mlir::Operation *op, Value joined, const JoinedTerms &) {
+    Type type = joined.getType();
+    if (type.isIndex())
+      return DataType::I64;
+    for (Value tensor : {Value(op->getResult(0)), op->getOperand(0)})
+      if (graph::kernelElementType(getElementTypeOrSelf(tensor.getType())) == type)
+        return computedAs(typeOf(tensor));
+    if (type.isF32())
+      return DataType::F32;
+    if (type.isF64())
+      return DataType::F64;
+    return graph::dataType(IntegerType::get(type.getContext(), type.getIntOrFloatBitWidth()));
+  }
+
+  void addSums(Recorder &recorder, mlir::Operation *op, const JoinedTerms &terms,
+               const std::string &into) {
+    DataType type = made_.nest.tensor(into)->type;
+    Reduction reduction = reductionOf(terms.join, type);
+    Statement start = over(unique("start"), into);
+    start.value = identity(reduction, type);
+    Statement update = over(unique("update"), into);
+    update.reduction = reduction;
+    for (auto [index, extent] : llvm::zip_equal(terms.indices, terms.extents)) {
+      auto length = affine(recorder, extent);
+      if (!length) {
+        refuse(*op, "how much it reduces isn't affine in sizes");
+        return;
+      }
+      // An extent of 1 has no placeholder of its own: the index is the iterator's.
+      const std::string &name = recorder.affines.at(index).terms.begin()->first;
+      update.iterators.push_back(name);
+      for (Constraint &each : within(name, 0, *length))
+        update.domain.push_back(std::move(each));
+    }
+    for (Value factor : terms.factors) {
+      Expr own = translate(recorder, op, factor, {});
+      if (own->type != type)
+        own = cast(type, own);
+      update.value = update.value ? apply(Operation::Multiply, {update.value, own}) : own;
+    }
+    made_.nest.statements.push_back(std::move(start));
+    made_.nest.statements.push_back(std::move(update));
+  }
+
+  // ---- code to expressions
+
+  /// Null: it isn't affine in iterators and sizes.
+  std::optional<Affine> affine(Recorder &recorder, Value value) {
+    if (auto known = recorder.affines.find(value); known != recorder.affines.end())
+      return known->second;
+    llvm::APInt constant;
+    if (matchPattern(value, m_ConstantInt(&constant)))
+      return Affine(constant.getSExtValue());
+    mlir::Operation *op = value.getDefiningOp();
+    if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
+      return std::nullopt;
+    auto a = affine(recorder, op->getOperand(0)), b = affine(recorder, op->getOperand(1));
+    if (!a || !b)
+      return std::nullopt;
+    if (isa<arith::AddIOp>(op))
+      return *a + *b;
+    if (isa<arith::SubIOp>(op))
+      return *a - *b;
+    if (!a->isConstant() && !b->isConstant())
+      return std::nullopt;
+    return a->isConstant() ? a->constant * *b : b->constant * *a;
+  }
+
+  /// `op`: the operator whose code it is.
+  Expr translate(Recorder &recorder, mlir::Operation *op, Value value, const Guard &guard) {
+    if (!refusal_.empty())
+      return whole(DataType::I64, 0);
+    if (auto given = given_.find(value.getAsOpaquePointer()); given != given_.end())
+      return given->second;
+    if (auto sum = sums_.find(value.getAsOpaquePointer()); sum != sums_.end())
+      return load(sum->second, over("", sum->second).indices, {});
+    if (auto read = recorder.reads.find(value); read != recorder.reads.end())
+      return readOf(recorder, op, read->second, guard);
+    if (value.getType().isIndex())
+      if (auto known = affine(recorder, value))
+        return number(*known);
+    mlir::Operation *code = value.getDefiningOp();
+    std::vector<Expr> operands;
+    for (Value operand : code->getOperands())
+      operands.push_back(translate(recorder, op, operand, guard));
+    if (!refusal_.empty())
+      return whole(DataType::I64, 0);
+    Expr result = ofCode(code, operands);
+    return result ? result : refuse(*op, "its code has " + code->getName().getStringRef());
+  }
+
+  Expr readOf(Recorder &recorder, mlir::Operation *op, const ElementRead &read, const Guard &outer) {
+    Value tensor = op->getOperand(read.operand);
+    Indices at;
+    Guard guard = outer;
+    for (Value index : read.indices)
+      at.push_back(translate(recorder, op, index, outer));
+    for (unsigned dim : read.guarded) {
+      Affine size = sizeOf(tensor, dim);
+      if (at[dim]->operation == Operation::Index) {
+        guard.constraints.push_back(atLeast(at[dim]->affine, 0));
+        guard.constraints.push_back(less(at[dim]->affine, size));
+        continue;
+      }
+      Expr isBelow = apply(Operation::Less, {at[dim], number(size)});
+      Expr isAbove = apply(Operation::LessEqual, {number(Affine(0)), at[dim]});
+      guard.condition = both(guard.condition, both(isAbove, isBelow));
+    }
+    Expr inside = element(tensor, at, guard);
+    if (!read.otherwise || read.guarded.empty() || !refusal_.empty())
+      return inside;
+    Expr otherwise = translate(recorder, op, read.otherwise, outer);
+    if (otherwise->type != inside->type)
+      otherwise = cast(inside->type, otherwise);
+    return apply(Operation::Select, {both(holds(guard.constraints), guard.condition), inside,
+                                     otherwise});
+  }
+
+  /// Null: there is no such operation.
+  static Expr ofCode(mlir::Operation *code, const std::vector<Expr> &x) {
+    using enum nest::Operation;
+    auto one = [&](Operation operation) { return apply(operation, x); };
+    if (auto constant = dyn_cast<arith::ConstantOp>(code)) {
+      Type type = constant.getType();
+      if (auto real = dyn_cast<FloatAttr>(constant.getValue()))
+        return nest::constant(type.isF64() ? DataType::F64 : DataType::F32,
+                              real.getValueAsDouble());
+      auto integer = dyn_cast<IntegerAttr>(constant.getValue());
+      if (!integer)
+        return {};
+      return whole(type.isIndex() ? DataType::I64 : graph::dataType(type),
+                   integer.getValue().getSExtValue());
+    }
+    DataType to = code->getResult(0).getType().isIndex()
+                      ? DataType::I64
+                      : graph::dataType(code->getResult(0).getType());
+    bool isSame = x.size() < 2 || x[x.size() - 1]->type == x[x.size() - 2]->type;
+    if (!isSame)
+      return {};
+    if (isa<arith::AddIOp, arith::AddFOp>(code))
+      return one(Add);
+    if (isa<arith::SubIOp, arith::SubFOp>(code))
+      return one(Subtract);
+    if (isa<arith::MulIOp, arith::MulFOp>(code))
+      return one(Multiply);
+    if (isa<arith::DivFOp>(code))
+      return one(Divide);
+    // Of indices, which aren't negative.
+    if (isa<arith::DivUIOp>(code))
+      return one(FloorDivide);
+    if (isa<arith::RemUIOp>(code))
+      return one(FloorRemainder);
+    if (isa<arith::RemSIOp>(code))
+      return one(Remainder);
+    if (isa<arith::MinSIOp>(code))
+      return one(Minimum);
+    if (isa<arith::MaxSIOp>(code))
+      return one(Maximum);
+    if (isa<arith::AndIOp>(code) && to == DataType::Bool)
+      return one(And);
+    if (isa<arith::OrIOp>(code) && to == DataType::Bool)
+      return one(Or);
+    if (isa<arith::SelectOp>(code))
+      return one(Select);
+    if (isa<math::AbsFOp>(code))
+      return one(Absolute);
+    if (isa<math::SqrtOp>(code))
+      return one(SquareRoot);
+    if (isa<arith::IndexCastOp, arith::SIToFPOp, arith::ExtFOp, arith::ExtSIOp>(code))
+      return cast(to, x[0]);
+    if (auto compare = dyn_cast<arith::CmpFOp>(code)) {
+      bool isSelf = code->getOperand(0) == code->getOperand(1);
+      if (compare.getPredicate() == arith::CmpFPredicate::OEQ)
+        return one(Equal);
+      if (compare.getPredicate() == arith::CmpFPredicate::UNO && isSelf)
+        return one(NotEqual);
+    }
+    if (auto compare = dyn_cast<arith::CmpIOp>(code))
+      return compared(compare.getPredicate(), x[0], x[1]);
+    return {};
+  }
+
+  static Expr compared(arith::CmpIPredicate predicate, const Expr &a, const Expr &b) {
+    using enum nest::Operation;
+    switch (predicate) {
+    case arith::CmpIPredicate::eq:
+      return apply(Equal, {a, b});
+    case arith::CmpIPredicate::ne:
+      return apply(NotEqual, {a, b});
+    case arith::CmpIPredicate::slt:
+      return apply(Less, {a, b});
+    case arith::CmpIPredicate::sle:
+      return apply(LessEqual, {a, b});
+    case arith::CmpIPredicate::sgt:
+      return apply(Less, {b, a});
+    case arith::CmpIPredicate::sge:
+      return apply(LessEqual, {b, a});
+    default:
+      return {};
+    }
+  }
+
+  std::string unique(const std::string &stem) { return stem + std::to_string(++names_); }
+
+  Block &block_;
+  Block code_; // that nothing runs
+  graph::ShapeContext shapes_;
+  SizedNest made_;
+  Parameters parameters_;
+  OpBuilder builder_;
+  llvm::DenseMap<Value, std::string> stored_; // tensors that have all elements of a value
+  std::map<std::pair<const void *, std::string>, Expr> elements_;
+  std::map<void *, std::string> sums_; // values of code that stand for them
+  std::map<void *, Expr> given_;       // indices that aren't affine
+  std::string refusal_;
+  int names_ = 0;
+};
+
+} // namespace
+
+Result<SizedNest> nestOf(graph::KernelOp kernel) { return Bridge(kernel).run(); }
+
+} // namespace tensmith::nest
