@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdlib>
@@ -41,10 +42,21 @@ struct Header {
 };
 Header &headerOf(void *block) { return static_cast<Header *>(block)[-1]; }
 
-/// Blocks that were freed, the last one behind. The oldest go where they are too many. Nobody waits
-/// for another thread: whoever comes while one is here goes to the C library.
+/// Blocks that were freed, the last one behind. The oldest go where they are too many: what is kept
+/// is never more than was in use at once. A loop whose stacks grow frees blocks of all sizes up to
+/// the largest, which together are many times what it needs. Nobody waits for another thread:
+/// whoever comes while one is here goes to the C library.
 class KeptBlocks {
 public:
+  /// Bytes that are in use from now on, or no more.
+  void use(int64_t bytes) {
+    int64_t inUse = inUse_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    for (int64_t most = mostInUse_.load(std::memory_order_relaxed);
+         inUse > most &&
+         !mostInUse_.compare_exchange_weak(most, inUse, std::memory_order_relaxed);) {
+    }
+  }
+
   /// One of the size; null where there is none.
   void *take(int64_t size) {
     std::unique_lock lock(mutex_, std::try_to_lock);
@@ -59,9 +71,10 @@ public:
   /// Whether it is kept.
   bool give(void *block, int64_t size) {
     std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || size > most() / 2)
+    if (!lock || size > mostOfProcess() / 2)
       return false;
-    while (count_ == kMostBlocks || bytes_ + size > most())
+    int64_t most = std::min(mostOfProcess(), mostInUse_.load(std::memory_order_relaxed));
+    while (count_ == kMostBlocks || bytes_ + size > most)
       std::free(headerOf(remove(kept_.begin())).allocation);
     kept_[size_t(count_++)] = {block, size};
     bytes_ += size;
@@ -96,7 +109,7 @@ private:
   using Place = std::array<Kept, kMostBlocks>::iterator;
 
   /// None where there is not even the memory to find out.
-  static int64_t most() {
+  static int64_t mostOfProcess() {
     static const int64_t bytes = [] {
       try {
         return std::min(int64_t(64) << 20, availableMemory() / 32);
@@ -114,6 +127,7 @@ private:
     return removed.block;
   }
 
+  std::atomic<int64_t> inUse_ = 0, mostInUse_ = 0;
   std::mutex mutex_;
   std::array<Kept, kMostBlocks> kept_;
   int64_t count_ = 0, bytes_ = 0;
@@ -129,8 +143,10 @@ void *allocateBlock(int64_t bytes) {
   int64_t alignment = large ? kHugePage : kAlignment;
   int64_t size = roundUp(bytes ? bytes : 1, alignment);
   bool mayBeKept = kKeepsFreedBlocks && size >= kLeastClassed;
-  if (void *kept = mayBeKept ? KeptBlocks::ofProcess().take(size) : nullptr)
+  if (void *kept = mayBeKept ? KeptBlocks::ofProcess().take(size) : nullptr) {
+    KeptBlocks::ofProcess().use(size);
     return kept;
+  }
   size_t whole = size_t(size + alignment) + sizeof(Header);
   void *allocation = std::malloc(whole);
   if (!allocation && kKeepsFreedBlocks) {
@@ -143,6 +159,8 @@ void *allocateBlock(int64_t bytes) {
   auto *block =
       reinterpret_cast<void *>((first + uintptr_t(alignment) - 1) & -uintptr_t(alignment));
   headerOf(block) = {allocation, size};
+  if (mayBeKept)
+    KeptBlocks::ofProcess().use(size);
   if (large)
     madvise(block, size_t(size), MADV_HUGEPAGE);
   return block;
@@ -152,7 +170,10 @@ void freeBlock(void *block) {
   if (!block)
     return;
   int64_t size = headerOf(block).size;
-  if (!kKeepsFreedBlocks || size < kLeastClassed || !KeptBlocks::ofProcess().give(block, size))
+  bool mayBeKept = kKeepsFreedBlocks && size >= kLeastClassed;
+  if (mayBeKept)
+    KeptBlocks::ofProcess().use(-size);
+  if (!mayBeKept || !KeptBlocks::ofProcess().give(block, size))
     std::free(headerOf(block).allocation);
 }
 

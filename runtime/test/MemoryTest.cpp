@@ -79,6 +79,21 @@ TEST(Memory, AFreedBlockServesTheNextOfItsSize) {
     freeBlock(block);
   EXPECT_LE(keptBlockBytes(), 64 * kMebibyte);
 }
+
+// Breaks if a loop whose values grow leaves one block of each size behind. In a process of its own,
+// since what others had in use counts.
+TEST(Memory, NoMoreIsKeptThanWasInUseAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto grow = [] {
+    int64_t kept = 0;
+    for (int64_t size = kMebibyte / 8; size < 4 * kMebibyte; size = size * 5 / 4) {
+      freeBlock(allocateBlock(size));
+      kept = std::max(kept, keptBlockBytes());
+    }
+    std::exit(kept < 5 * kMebibyte ? 0 : 1);
+  };
+  EXPECT_EXIT(grow(), testing::ExitedWithCode(0), "");
+}
 #endif
 
 TEST(Memory, BlocksAreAligned) {
