@@ -175,15 +175,20 @@ std::optional<Tape::Number> Tape::equalInput(const Array &array) const {
 }
 
 void Tape::renewLeaves() {
+  std::vector<Known *> leaves;
   for (auto &[pointer, known] : known_) {
     std::shared_ptr<Storage> storage = known.storage.lock();
-    if (!storage || !storage->leaf || !known.base)
-      continue;
-    const Geometry &geometry = known.base->geometry;
-    Number renewed = one("identity", {known.base->value}, geometry.type, geometry.shape);
-    renewed_[renewed] = known.base->value;
-    known.base->value = renewed;
-    known.seen.clear();
+    if (storage && storage->leaf && known.base)
+      leaves.push_back(&known);
+  }
+  // By their values, and not by where they lie in memory: what is recorded again is the same text.
+  std::ranges::sort(leaves, {}, [](const Known *known) { return known->base->value; });
+  for (Known *known : leaves) {
+    const Geometry &geometry = known->base->geometry;
+    Number renewed = one("identity", {known->base->value}, geometry.type, geometry.shape);
+    renewed_[renewed] = known->base->value;
+    known->base->value = renewed;
+    known->seen.clear();
   }
 }
 

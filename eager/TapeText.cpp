@@ -4,7 +4,9 @@
 // name, and a size of a result is an expression of names where the step says how it comes about
 // (a product where a reshape joins dimensions, a sum where tensors are joined). Whatever is not
 // known to be one is a number. So two tapes of one text mean one graph, whose sizes are those of
-// either's inputs. 0 and 1 are always numbers, and so are sizes that parameters have.
+// either's inputs. 0 and 1 are always numbers, and so are sizes that parameters have, and in what
+// is recorded of a whole call those of the pictures that windows move over: which windows lie side
+// by side, and by which algorithm they are computed, is decided when it is compiled.
 //
 //     input f32 s0 784
 //     const f32 0
@@ -120,6 +122,16 @@ std::string typeText(Sizes &sizes, const Tape::Value &value) {
   return text;
 }
 
+/// A convolution or a pool.
+bool hasWindows(const Attributes &attributes) {
+  return !attributes.string("operator").empty() && !attributes.integers("strides").empty();
+}
+
+/// What windows move over, without the batch and the channels.
+Shape pictureOf(const Shape &shape) {
+  return shape.size() > 2 ? Shape(shape.begin() + 2, shape.end()) : Shape();
+}
+
 } // namespace
 
 Tape::Program Tape::program(std::span<const Number> outputs) const {
@@ -149,6 +161,9 @@ Tape::Program Tape::program(std::span<const Number> outputs) const {
       for (int64_t operand : step.attributes.integers("fixed"))
         if (step.operands[size_t(operand)] >= 0)
           sizes.fix(values_[size_t(step.operands[size_t(operand)])].shape);
+  for (const Step &step : steps_)
+    if (isStrict_ && isUsed(step) && hasWindows(step.attributes))
+      sizes.fix(pictureOf(values_[size_t(step.operands[0])].shape));
   for (const Input &input : inputs_) {
     if (!isNeeded[size_t(input.value)])
       continue;

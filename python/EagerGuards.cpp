@@ -1,19 +1,34 @@
-// What converted functions (tensmith.functions) assume of the values that they have read, checked
-// in one call: their guards are a good part of a small step, and most of them compare two pointers.
+// What converted functions (tensmith.functions) read of the program's world before their graph
+// runs, and assume of it: a list of steps over registers, done in one call, since reads and guards
+// are a good part of a small step.
 //
-// A call runs no code of the program: values are compared by identity, or have exactly the type of
-// a constant, which is one of Python's immutable ones or an element type.
+// A step reads a place of an object into a register (an object's own dict, a key, an element, a
+// part of a function), or checks one. No step runs code of the program: places are read as they lie
+// in Python's own dicts, lists and tuples, values are compared by identity, or have exactly the
+// type of a constant, which is one of Python's immutable ones or an element type. So the order of
+// steps says only that a value is read before it is looked at.
 //
 // A step's own work leaves little of this in the caches, so that a check costs what it has to
-// fetch. What most of them need lies side by side, and of a tensor whose type and shape are those
-// of the call before, by identity, these are not looked at.
+// fetch. What most of them need lies side by side; of a tensor whose type and shape are those of
+// the call before, by identity, these are not looked at; nor are dicts and classes whose version,
+// where CPython tells one (before 3.12; later ones are built with the stable interface), is the
+// last one.
 #include "python/Eager.h"
 
-#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
+
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
+#define TENSMITH_VERSIONS 1
+#else
+#define TENSMITH_VERSIONS 0
+#endif
 
 namespace tensmith::python {
 namespace {
@@ -27,15 +42,27 @@ const Array *arrayOf(PyObject *x) {
   return &nb::inst_ptr<Tensor>(nb::handle(x))->array;
 }
 
-/// Of one type and equal; floats with their signs, so that -0.0 is not 0.0.
+bool isSameFloat(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
+
+/// Of one type and equal; floats with their signs, so that -0.0 is not 0.0; tuples by their parts.
 bool isConstant(PyObject *x, PyObject *constant) {
   if (x == constant)
     return true;
   if (Py_TYPE(x) != Py_TYPE(constant))
     return false;
-  if (PyFloat_CheckExact(x)) {
-    double a = PyFloat_AsDouble(x), b = PyFloat_AsDouble(constant);
-    return a == b && std::signbit(a) == std::signbit(b);
+  if (PyFloat_CheckExact(x))
+    return isSameFloat(PyFloat_AsDouble(x), PyFloat_AsDouble(constant));
+  if (PyComplex_CheckExact(x))
+    return isSameFloat(PyComplex_RealAsDouble(x), PyComplex_RealAsDouble(constant)) &&
+           isSameFloat(PyComplex_ImagAsDouble(x), PyComplex_ImagAsDouble(constant));
+  if (PyTuple_CheckExact(x)) {
+    Py_ssize_t count = PyTuple_Size(x);
+    if (count != PyTuple_Size(constant))
+      return false;
+    for (Py_ssize_t i = 0; i < count; ++i)
+      if (!isConstant(PyTuple_GetItem(x, i), PyTuple_GetItem(constant, i)))
+        return false;
+    return true;
   }
   int isEqual = PyObject_RichCompareBool(x, constant, Py_EQ);
   if (isEqual < 0)
@@ -43,133 +70,482 @@ bool isConstant(PyObject *x, PyObject *constant) {
   return isEqual == 1;
 }
 
-/// A list of checks, in the order of the values that they are of.
-class Guards {
-public:
-  /// Each a pair: "same" with an object, "equal" with a constant, "leaf" or "tensor" (of an element
-  /// type, that asks for gradients or does not) and "shape" with a tensor to be like.
-  explicit Guards(const std::vector<std::pair<std::string, nb::object>> &checks) {
-    for (const auto &[kind, like] : checks) {
-      Kind of = kind == "same"    ? Kind::Same
-                : kind == "equal" ? Kind::Equal
-                : kind == "shape" ? Kind::Shape
-                                  : Kind::Type;
-      bool isOfTensor = of == Kind::Shape || of == Kind::Type;
-      checks_.push_back({of, isOfTensor ? int(tensors_.size()) : -1, like.ptr()});
-      kept_.push_back(like);
-      if (!isOfTensor)
-        continue;
-      const Array &array = nb::cast<Tensor &>(like).array;
-      tensors_.push_back({array.on(nullptr), array.type(), array.shape(), kind == "leaf"});
-    }
-  }
+/// Of exactly these keys, in this order.
+bool hasKeys(PyObject *dict, PyObject *keys) {
+  if (!PyDict_CheckExact(dict) || PyDict_Size(dict) != PyTuple_Size(keys))
+    return false;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  for (Py_ssize_t i = 0; PyDict_Next(dict, &at, &key, &value); ++i)
+    if (!isConstant(key, PyTuple_GetItem(keys, i)))
+      return false;
+  return true;
+}
 
-  /// The number of the first check that does not hold; -1 where all do.
-  int64_t failed(nb::tuple values) {
-    if (values.size() != checks_.size())
-      throw nb::value_error("as many values as checks are needed");
-    for (size_t i = 0; i < checks_.size(); ++i)
-      if (!holds(checks_[i], PyTuple_GetItem(values.ptr(), Py_ssize_t(i))))
-        return int64_t(i);
-    return -1;
+/// A borrowed reference; null where there is none.
+PyObject *valueOf(PyObject *dict, PyObject *key) {
+  PyObject *value = PyDict_GetItemWithError(dict, key);
+  if (!value && PyErr_Occurred())
+    throw nb::python_error();
+  return value;
+}
+
+/// An attribute of an object of a built-in type, which keeps what it gives.
+PyObject *partOf(PyObject *x, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(x, name);
+  if (!value) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  Py_DECREF(value);
+  return value;
+}
+
+/// The dict of an object's own attributes.
+PyObject *ownDict(PyObject *x) {
+#if TENSMITH_VERSIONS
+  PyObject **own = _PyObject_GetDictPtr(x);
+  if (own && *own)
+    return *own;
+#endif
+  PyObject *dict = PyObject_GenericGetDict(x, nullptr);
+  if (!dict) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  Py_DECREF(dict);
+  return dict;
+}
+
+/// Something that the dict has never had before when it is next changed; 0: unknown.
+uint64_t versionOf([[maybe_unused]] PyObject *dict) {
+#if TENSMITH_VERSIONS
+  return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
+#else
+  return 0;
+#endif
+}
+
+/// The same of a class and of the classes that it is derived from; 0: unknown.
+uint64_t versionOfClass([[maybe_unused]] PyObject *x) {
+#if TENSMITH_VERSIONS
+  auto *type = reinterpret_cast<PyTypeObject *>(x);
+  return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+#else
+  return 0;
+#endif
+}
+
+/// Has CPython number the class as it is now.
+void numberClass([[maybe_unused]] PyObject *x, [[maybe_unused]] PyObject *name) {
+#if TENSMITH_VERSIONS
+  _PyType_Lookup(reinterpret_cast<PyTypeObject *>(x), name);
+#endif
+}
+
+/// What is assumed of a class: its kind, the classes that it is derived from, and what these have
+/// themselves under some names.
+struct ClassGuard {
+  struct Own {
+    PyObject *dict, *name, *expected; // expected: null where there is nothing
+    bool isType;                      // the type of what is there
+  };
+  PyObject *type, *order;
+  PyTypeObject *kind;
+  std::vector<Own> own;
+  uint64_t version = 0;
+
+  bool holds() {
+    if (Py_TYPE(type) != kind)
+      return false;
+    if (version && version == versionOfClass(type))
+      return true;
+    // By the attribute of `type`: a class of classes may have one of that name.
+    static PyObject *const ofType = [] {
+      PyObject *dict =
+          PyObject_GetAttrString(reinterpret_cast<PyObject *>(&PyType_Type), "__dict__");
+      PyObject *descriptor = PyMapping_GetItemString(dict, "__mro__");
+      return PyObject_GetAttrString(descriptor, "__get__");
+    }();
+    nb::object now = nb::steal(PyObject_CallFunctionObjArgs(ofType, type, nullptr));
+    if (!now.is_valid())
+      throw nb::python_error();
+    if (now.ptr() != order)
+      return false;
+    for (const Own &each : own) {
+      PyObject *found = valueOf(each.dict, each.name);
+      if (each.isType ? !found || reinterpret_cast<PyObject *>(Py_TYPE(found)) != each.expected
+                      : found != each.expected)
+        return false;
+    }
+    if (!own.empty())
+      numberClass(type, own.front().name);
+    version = versionOfClass(type);
+    return true;
+  }
+};
+
+/// Whether tensors that are written share no memory with each other, nor with those that are read.
+/// Of lists it is their elements.
+class Apart {
+public:
+  bool operator()(std::span<PyObject *const> written, std::span<PyObject *const> read) {
+    now_.clear();
+    for (PyObject *each : written)
+      add(each);
+    size_t count = now_.size();
+    for (PyObject *each : read)
+      add(each);
+    if (now_ == last_)
+      return true;
+    last_.clear();
+    own_.assign(now_.begin(), now_.begin() + std::ptrdiff_t(count));
+    std::sort(own_.begin(), own_.end());
+    if (std::adjacent_find(own_.begin(), own_.end()) != own_.end())
+      return false;
+    for (size_t i = count; i < now_.size(); ++i)
+      if (std::binary_search(own_.begin(), own_.end(), now_[i]))
+        return false;
+    last_ = now_;
+    return true;
   }
 
 private:
-  enum class Kind : uint8_t { Same, Equal, Type, Shape };
-  struct Check {
+  void add(PyObject *x) {
+    if (PyList_CheckExact(x)) {
+      for (Py_ssize_t i = 0; i < PyList_Size(x); ++i)
+        add(PyList_GetItem(x, i));
+      return;
+    }
+    const Array *array = arrayOf(x);
+    if (!array)
+      throw nb::type_error("a tensor is needed");
+    now_.push_back(array->storage().get());
+  }
+  std::vector<const void *> now_, own_, last_;
+};
+
+/// By a table with open addressing, at most half full, whose memory stays from call to call.
+class Distinct {
+public:
+  bool operator()(std::span<PyObject *const> objects) {
+    if (std::equal(objects.begin(), objects.end(), last_.begin(), last_.end()))
+      return true;
+    size_t size = std::bit_ceil(2 * objects.size() + 2);
+    table_.assign(size, nullptr);
+    for (PyObject *object : objects) {
+      size_t at = (reinterpret_cast<size_t>(object) * 0x9E3779B97F4A7C15u) >> 32;
+      for (at &= size - 1; table_[at]; at = (at + 1) & (size - 1))
+        if (table_[at] == object)
+          return false;
+      table_[at] = object;
+    }
+    last_.assign(objects.begin(), objects.end());
+    return true;
+  }
+
+private:
+  std::vector<PyObject *> table_, last_;
+};
+
+/// The steps, in an order in which each register is set before it is looked at.
+class Guards {
+public:
+  /// Registers are the call's values, then the constants, then one for each step that reads. A step
+  /// is its kind, the register that it looks at, another or an element's number, and an object:
+  ///   reads   dict; key (object: the key); item (number); part (object: its name)
+  ///   checks  same, equal, type (object); length (number); keys (object: a tuple); lacks (object:
+  ///   a
+  ///           key that a dict has not); is (another register); leaf, tensor and shape (object: a
+  ///           tensor to be like); function (object: its code, defaults and named defaults); class
+  ///           (object: kind, classes that it is derived from, and what their dicts have: pairs of
+  ///           dict and name where they have nothing, triples with what they have, and quadruples
+  ///           with its type); distinct, apart (object: tuples of registers)
+  using Written = std::tuple<std::string, int, int, nb::object>;
+  Guards(int values, nb::tuple constants, const std::vector<Written> &steps,
+         std::vector<int> outputs)
+      : values_(values), outputs_(std::move(outputs)), kept_{constants} {
+    for (nb::handle each : constants)
+      constants_.push_back(each.ptr());
+    count_ = values_ + int(constants_.size());
+    for (const Written &each : steps)
+      add(each);
+  }
+
+  /// A tuple of the outputs' registers, or the number of the first step that fails.
+  nb::object run(nb::tuple values) {
+    if (int(values.size()) != values_)
+      throw nb::value_error("as many values are needed as there are registers for");
+    PyObject *few[256];
+    std::vector<PyObject *> many(count_ > 256 ? size_t(count_) : 0);
+    PyObject **at = count_ > 256 ? many.data() : few;
+    for (int i = 0; i < values_; ++i)
+      at[i] = PyTuple_GetItem(values.ptr(), i);
+    std::copy(constants_.begin(), constants_.end(), at + values_);
+    PyObject **next = at + values_ + constants_.size();
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      Step &step = steps_[i];
+      if (step.kind <= Kind::Part) {
+        if (!(*next = read(step, at[step.from])))
+          return nb::int_(i);
+        ++next;
+      } else if (!holds(step, at)) {
+        return nb::int_(i);
+      }
+    }
+    return taken(at);
+  }
+
+private:
+  enum class Kind : uint8_t {
+    Dict,
+    Key,
+    Item,
+    Part,
+    Same,
+    Equal,
+    Type,
+    Length,
+    Keys,
+    Lacks,
+    Is,
+    Leaf,
+    Tensor,
+    Shape,
+    Function,
+    Class,
+    Distinct,
+    Apart
+  }; // reads first
+  struct Step {
     Kind kind;
-    int tensor; // of `tensors_`; -1: none
-    PyObject *like;
+    int from, other; // registers; of a check by a table: its number there
+    PyObject *with;
+    // Of a dict that is the same as before, by its version:
+    PyObject *dict = nullptr, *value = nullptr;
+    uint64_t version = 0;
   };
   struct OfTensor {
     Array last; // the one that was right the last time, without its storage
     DataType type;
     Shape shape;
-    bool isLeaf;
+  };
+  struct OfFunction {
+    PyObject *code, *defaults, *named;
+  };
+  struct OfSeveral {
+    std::vector<int> written, read;
+    python::Distinct distinct;
+    python::Apart apart;
   };
 
-  bool holds(const Check &check, PyObject *x) {
-    if (check.kind == Kind::Same)
-      return x == check.like;
-    if (check.kind == Kind::Equal)
-      return isConstant(x, check.like);
+  void add(const Written &written) {
+    static const std::map<std::string, Kind> kinds = {{"dict", Kind::Dict},
+                                                      {"key", Kind::Key},
+                                                      {"item", Kind::Item},
+                                                      {"part", Kind::Part},
+                                                      {"same", Kind::Same},
+                                                      {"equal", Kind::Equal},
+                                                      {"type", Kind::Type},
+                                                      {"length", Kind::Length},
+                                                      {"keys", Kind::Keys},
+                                                      {"lacks", Kind::Lacks},
+                                                      {"is", Kind::Is},
+                                                      {"leaf", Kind::Leaf},
+                                                      {"tensor", Kind::Tensor},
+                                                      {"shape", Kind::Shape},
+                                                      {"function", Kind::Function},
+                                                      {"class", Kind::Class},
+                                                      {"distinct", Kind::Distinct},
+                                                      {"apart", Kind::Apart}};
+    const auto &[name, from, other, with] = written;
+    Step step{kinds.at(name), from, other, with.ptr()};
+    kept_.push_back(with);
+    if (step.kind == Kind::Leaf || step.kind == Kind::Tensor || step.kind == Kind::Shape) {
+      step.other = int(tensors_.size());
+      const Array &array = nb::cast<Tensor &>(with).array;
+      tensors_.push_back({array.on(nullptr), array.type(), array.shape()});
+    } else if (step.kind == Kind::Function) {
+      step.other = int(functions_.size());
+      functions_.push_back(
+          {nb::handle(with[0]).ptr(), nb::handle(with[1]).ptr(), nb::handle(with[2]).ptr()});
+    } else if (step.kind == Kind::Class) {
+      step.other = int(classes_.size());
+      classes_.push_back(classGuard(with));
+    } else if (step.kind == Kind::Distinct || step.kind == Kind::Apart) {
+      step.other = int(several_.size());
+      several_.push_back(
+          {nb::cast<std::vector<int>>(with[0]), nb::cast<std::vector<int>>(with[1]), {}, {}});
+    }
+    count_ += step.kind <= Kind::Part;
+    steps_.push_back(step);
+  }
+
+  static ClassGuard classGuard(const nb::object &with) {
+    ClassGuard guard{nb::handle(with[0]).ptr(),
+                     nb::handle(with[2]).ptr(),
+                     reinterpret_cast<PyTypeObject *>(nb::handle(with[1]).ptr()),
+                     {}};
+    for (nb::handle each : with[3]) {
+      size_t parts = nb::len(each);
+      guard.own.push_back({nb::handle(each[0]).ptr(), nb::handle(each[1]).ptr(),
+                           parts > 2 ? nb::handle(each[2]).ptr() : nullptr, parts > 3});
+    }
+    return guard;
+  }
+
+  static PyObject *read(Step &step, PyObject *x) {
+    switch (step.kind) {
+    case Kind::Dict:
+      return ownDict(x);
+    case Kind::Key: {
+      if (!PyDict_Check(x))
+        return nullptr;
+      uint64_t version = versionOf(x);
+      if (version && x == step.dict && version == step.version)
+        return step.value;
+      step.dict = x, step.version = version;
+      return step.value = valueOf(x, step.with);
+    }
+    case Kind::Item: {
+      bool isList = PyList_Check(x);
+      if ((!isList && !PyTuple_Check(x)) ||
+          step.other >= (isList ? PyList_Size(x) : PyTuple_Size(x)))
+        return nullptr;
+      return isList ? PyList_GetItem(x, step.other) : PyTuple_GetItem(x, step.other);
+    }
+    default:
+      return partOf(x, step.with);
+    }
+  }
+
+  bool holds(Step &step, PyObject *const *at) {
+    PyObject *x = step.from < 0 ? nullptr : at[step.from];
+    switch (step.kind) {
+    case Kind::Same:
+      return x == step.with;
+    case Kind::Equal:
+      return isConstant(x, step.with);
+    case Kind::Type:
+      return reinterpret_cast<PyObject *>(Py_TYPE(x)) == step.with;
+    case Kind::Length:
+      return (PyList_Check(x)    ? PyList_Size(x)
+              : PyTuple_Check(x) ? PyTuple_Size(x)
+                                 : -1) == step.other;
+    case Kind::Keys:
+    case Kind::Lacks: {
+      if (!PyDict_Check(x))
+        return false;
+      uint64_t version = versionOf(x);
+      if (version && x == step.dict && version == step.version)
+        return true;
+      if (step.kind == Kind::Keys ? !hasKeys(x, step.with) : valueOf(x, step.with) != nullptr)
+        return false;
+      step.dict = x, step.version = version;
+      return true;
+    }
+    case Kind::Is:
+      return x == at[step.other];
+    case Kind::Function:
+      return isFunction(functions_[size_t(step.other)], x);
+    case Kind::Class:
+      return classes_[size_t(step.other)].holds();
+    case Kind::Distinct:
+    case Kind::Apart:
+      return areApart(step.kind, several_[size_t(step.other)], at);
+    default:
+      return isLike(step.kind, tensors_[size_t(step.other)], x);
+    }
+  }
+
+  static bool isFunction(const OfFunction &of, PyObject *x) {
+    if (!PyObject_TypeCheck(x, functionType()))
+      return false;
+#if TENSMITH_VERSIONS
+    auto *function = reinterpret_cast<PyFunctionObject *>(x);
+    auto same = [](PyObject *part, PyObject *like) { return (part ? part : Py_None) == like; };
+    return same(function->func_code, of.code) && same(function->func_defaults, of.defaults) &&
+           same(function->func_kwdefaults, of.named);
+#else
+    static PyObject *const names[] = {PyUnicode_InternFromString("__code__"),
+                                      PyUnicode_InternFromString("__defaults__"),
+                                      PyUnicode_InternFromString("__kwdefaults__")};
+    return partOf(x, names[0]) == of.code && partOf(x, names[1]) == of.defaults &&
+           partOf(x, names[2]) == of.named;
+#endif
+  }
+
+  static PyTypeObject *functionType() {
+    static PyTypeObject *const type = reinterpret_cast<PyTypeObject *>(
+        nb::object(nb::module_::import_("types").attr("FunctionType")).release().ptr());
+    return type;
+  }
+
+  static bool areApart(Kind kind, OfSeveral &of, PyObject *const *at) {
+    std::vector<PyObject *> written, read;
+    for (int each : of.written)
+      written.push_back(at[each]);
+    if (kind == Kind::Distinct)
+      return of.distinct(written);
+    for (int each : of.read)
+      read.push_back(at[each]);
+    return of.apart(written, read);
+  }
+
+  static bool isLike(Kind kind, OfTensor &of, PyObject *x) {
     const Array *array = arrayOf(x);
     if (!array)
       return false;
-    OfTensor &of = tensors_[size_t(check.tensor)];
-    if (check.kind == Kind::Type && (array->storage()->leaf != nullptr) != of.isLeaf)
+    if (kind != Kind::Shape && (array->storage()->leaf != nullptr) != (kind == Kind::Leaf))
       return false;
     if (array->hasForm(of.last))
       return true;
-    bool isRight =
-        check.kind == Kind::Shape ? array->shape() == of.shape : array->type() == of.type;
+    bool isRight = kind == Kind::Shape ? array->shape() == of.shape : array->type() == of.type;
     if (isRight)
       of.last = array->on(nullptr);
     return isRight;
   }
 
-  std::vector<Check> checks_;
+  /// A tuple may start a collection, and that code of the program, which may let objects go.
+  nb::object taken(PyObject *const *at) const {
+    std::vector<nb::object> held;
+    held.reserve(outputs_.size());
+    for (int each : outputs_)
+      held.push_back(nb::borrow(at[each]));
+    nb::object result = nb::steal(PyTuple_New(Py_ssize_t(held.size())));
+    for (size_t i = 0; i < held.size(); ++i)
+      PyTuple_SetItem(result.ptr(), Py_ssize_t(i), held[i].release().ptr());
+    return result;
+  }
+
+  int values_, count_ = 0;
+  std::vector<int> outputs_;
+  std::vector<PyObject *> constants_;
+  std::vector<Step> steps_;
   std::vector<OfTensor> tensors_;
-  std::vector<nb::object> kept_; // what the checks are by
+  std::vector<OfFunction> functions_;
+  std::vector<ClassGuard> classes_;
+  std::vector<OfSeveral> several_;
+  std::vector<nb::object> kept_; // what the steps are by
 };
 
-/// By a table with open addressing, at most half full, whose memory stays from call to call.
-bool distinct(nb::tuple objects) {
-  static thread_local std::vector<const void *> table;
-  size_t count = objects.size(), size = std::bit_ceil(2 * count + 2);
-  table.assign(size, nullptr);
-  for (size_t i = 0; i < count; ++i) {
-    const void *object = PyTuple_GetItem(objects.ptr(), Py_ssize_t(i));
-    size_t at = (reinterpret_cast<size_t>(object) * 0x9E3779B97F4A7C15u) >> 32;
-    for (at &= size - 1; table[at]; at = (at + 1) & (size - 1))
-      if (table[at] == object)
-        return false;
-    table[at] = object;
-  }
-  return true;
-}
-
-const void *memoryOf(nb::handle tensor) {
-  const Array *array = arrayOf(tensor.ptr());
-  if (!array)
-    throw nb::type_error("a tensor is needed");
-  return array->storage().get();
-}
-
-/// Whether tensors that are written share no memory with each other, nor with those that are read.
+/// Of tensors in tuples: whether those that are written share no memory with any other.
 bool apart(nb::tuple written, nb::tuple read) {
-  std::vector<const void *> own;
+  std::vector<PyObject *> objects[2];
   for (nb::handle each : written)
-    own.push_back(memoryOf(each));
-  std::sort(own.begin(), own.end());
-  if (std::adjacent_find(own.begin(), own.end()) != own.end())
-    return false;
-  return std::none_of(read.begin(), read.end(), [&](nb::handle each) {
-    return std::binary_search(own.begin(), own.end(), memoryOf(each));
-  });
-}
-
-/// Of exactly these keys, in this order.
-bool hasKeys(nb::dict dict, nb::tuple keys) {
-  if (dict.size() != keys.size())
-    return false;
-  PyObject *key = nullptr, *value = nullptr;
-  Py_ssize_t at = 0;
-  for (Py_ssize_t i = 0; PyDict_Next(dict.ptr(), &at, &key, &value); ++i)
-    if (!isConstant(key, PyTuple_GetItem(keys.ptr(), i)))
-      return false;
-  return true;
+    objects[0].push_back(each.ptr());
+  for (nb::handle each : read)
+    objects[1].push_back(each.ptr());
+  return Apart()(objects[0], objects[1]);
 }
 
 } // namespace
 
 void bindGuards(nb::module_ &m) {
   nb::class_<Guards>(m, "Guards")
-      .def(nb::init<const std::vector<std::pair<std::string, nb::object>> &>())
-      .def("failed", &Guards::failed);
-  m.def("distinct", distinct);
+      .def(nb::init<int, nb::tuple, const std::vector<Guards::Written> &, std::vector<int>>())
+      .def("run", &Guards::run);
   m.def("apart", apart);
-  m.def("has_keys", hasKeys);
 }
 
 } // namespace tensmith::python

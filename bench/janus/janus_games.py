@@ -2,41 +2,14 @@
 probabilities, and trained on what was seen, whose length differs from episode to episode.
 """
 
-import math
-
 import numpy
+from cart_pole import CartPole, Game
 
 import tensmith as ts
 import tensmith.numpy as tnp
 from tensmith import nn, optim
 
 functional = nn.functional
-
-
-class CartPole:
-    """Barto, Sutton and Anderson's (1983), by Euler's steps of 20 ms."""
-
-    def __init__(self, draw):
-        self.draw = draw
-        self.reset()
-
-    def reset(self):
-        self.place, self.speed, self.angle, self.turn = (float(x) for x in self.draw.uniform(-0.05, 0.05, 4))
-        self.time = 0
-        return self.seen()
-
-    def seen(self):
-        return [self.place, self.speed, self.angle, self.turn]
-
-    def step(self, action):
-        force, sine, cosine = (10.0 if action else -10.0), math.sin(self.angle), math.cos(self.angle)
-        pushed = (force + 0.05 * self.turn**2 * sine) / 1.1
-        turning = (9.8 * sine - cosine * pushed) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
-        moving = pushed - 0.05 * turning * cosine / 1.1
-        self.place, self.speed = self.place + 0.02 * self.speed, self.speed + 0.02 * moving
-        self.angle, self.turn = self.angle + 0.02 * self.turn, self.turn + 0.02 * turning
-        self.time += 1
-        return self.seen(), 1.0, abs(self.place) > 2.4 or abs(self.angle) > 0.21 or self.time >= 200
 
 
 class Policy(nn.Module):
@@ -50,9 +23,10 @@ class Policy(nn.Module):
 
 
 class Player:
-    """Plays a number of steps at most, or until the pole falls."""
+    """Plays a number of steps at most, or until the pole falls. The policy is asked in each step; what was played before is played again (Game)."""
 
-    def __init__(self, scale, most):
+    def __init__(self, name, scale, most):
+        self.game = Game.of(name, scale)
         self.draw = numpy.random.RandomState(4)
         self.world, self.policy, self.most = CartPole(self.draw), Policy(16 * scale), most
         self.now = self.world.reset()
@@ -66,7 +40,7 @@ class Player:
     def play(self, probability):
         seen, actions, rewards, done = [], [], [], False
         while len(seen) < self.most and not done:
-            action = int(self.draw.rand() < probability(self, self.now))
+            action = self.game.played(int(self.draw.rand() < probability(self, self.now)))
             seen.append(self.now)
             actions.append(action)
             self.now, reward, done = self.world.step(action)
@@ -117,13 +91,13 @@ class Player:
         return total
 
 
-def player(train, most):
+def player(name, train, most):
     def make(convert, scale):
-        program = Player(scale, most)
+        program = Player(name, scale, most)
         step, probability = convert(train), convert(Player.probability)
         return step, lambda number: step(program, *program.play(probability))
 
     return make
 
 
-PROGRAMS = {"A3C": player(Player.train_a3c, 8), "PPO": player(Player.train_ppo, 12)}
+PROGRAMS = {"A3C": player("A3C", Player.train_a3c, 8), "PPO": player("PPO", Player.train_ppo, 12)}

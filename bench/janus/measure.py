@@ -7,7 +7,8 @@ losses of ours are the same.
 All ways take turns, a tenth of the steps at a time, on the same data. Figures are milliseconds a step in CPU time of the process, one thread: the least and the
 median over the tenths but the first, in which programs are converted and compiled, and the median of the ratios within them; `first_s`: what the first tenth takes.
 `torch`, `torch.compile`: the same sources with PyTorch's names (words_of_torch.py); what its compiler refuses is told in its words.
-`apart`: by how much losses differ at most, as parts of them. Rounding grows in training, and in programs that act a rounded probability may choose another action.
+`apart`: by how much losses differ at most, as parts of them. Rounding grows in training. Programs that act play the games of the first way (cart_pole.py): a
+policy is asked in each step, but a rounded probability chooses no other action.
 """
 
 import argparse

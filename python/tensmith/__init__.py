@@ -395,7 +395,7 @@ def hvp(model: Any, wrt: Any, of: Any, **settings: Any) -> Any:
 _OF_FUNCTIONS = ("backward", "hessian", "linearize", "record", "value_and_grad", "vjp")
 
 
-def __getattr__(name: str) -> Any:
+def _loaded(name: str) -> Any:
     """What needs eager tensors, or language models, is loaded when it is first used: modules run without it."""
     if name in _OF_FUNCTIONS:
         return getattr(_derivatives(), name)
@@ -418,6 +418,11 @@ def __getattr__(name: str) -> Any:
     if name in ("kvstore", "language", "nn", "optim", "symbol"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'tensmith' has no attribute {name!r}")
+
+
+def __getattr__(name: str) -> Any:
+    globals()[name] = value = _loaded(name)
+    return value
 
 
 def train_step(

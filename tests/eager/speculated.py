@@ -74,6 +74,16 @@ def by_callee(s, x):
     return s.function(x)
 
 
+def with_a_class():
+    """A class of its own, which a change is seen in."""
+
+    class Scale:
+        def of(self, x):
+            return x * 2
+
+    return Plain(count=0, layer=Scale())
+
+
 def by_global(s, x):
     s.count += 1
     return x if SCALE == 2 else x * SCALE
@@ -96,6 +106,7 @@ CASES = {
     "constant": (by_constant, lambda: Plain(count=0, mode="twice"), lambda s: setattr(s, "mode", "once")),
     "attribute's type": (by_attribute, lambda: Plain(count=0, layer=Double()), lambda s: setattr(s, "layer", Triple())),
     "callee": (by_callee, lambda: Plain(count=0, function=double), lambda s: setattr(s, "function", triple)),
+    "class": (by_attribute, with_a_class, lambda s: setattr(type(s.layer), "of", Triple.of)),
     "global": (by_global, lambda: Plain(count=0), lambda s: set_global(3)),
 }
 
@@ -125,6 +136,15 @@ def trained(model, optimiser, x, y):
     loss.backward()
     optimiser.step()
     return loss
+
+
+def trained_twice(model, optimiser, x, y):
+    trained(model, optimiser, x, y)
+    return trained(model, optimiser, x, y)
+
+
+def pooled(x, weight):
+    return ts.grad(lambda w: tnp.sum(ts.nn.functional.max_pool2d(ts.nn.functional.conv2d(x, w), 2) ** 2))(weight)
 
 
 def own_gradient(s, x):

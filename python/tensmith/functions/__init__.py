@@ -159,12 +159,14 @@ class Function:
 
     def _admitted(self, recording, arguments, named):
         names = self.__tensmith_function__.__code__.co_varnames
-        recording.assume(f"len(arguments) == {len(arguments)} and list(named) == {recording.residual.constant(list(named))}", "type", f"{len(arguments)} arguments")
+        residual = recording.residual
+        recording.check("arguments", "length", len(arguments), "type", f"{len(arguments)} arguments")
+        recording.check("named", "keys", tuple(named), "type", f"arguments of the names {list(named)}")
         given = []
         for i, x in enumerate(arguments):
             what = names[i] if i < self.__tensmith_function__.__code__.co_argcount else f"argument {i}"
-            given.append(recording.admit(recording.residual.let(f"arguments[{i}]", letter="v"), x, what))
-        return given, {key: recording.admit(recording.residual.let(f"named[{key!r}]", letter="v"), x, key) for key, x in named.items()}
+            given.append(recording.admit(residual.fetch("arguments", "item", i), x, what))
+        return given, {key: recording.admit(residual.fetch("named", "key", key), x, key) for key, x in named.items()}
 
     # ---- what is told
 

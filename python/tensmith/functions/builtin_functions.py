@@ -1,10 +1,11 @@
 """What Python's built-in functions and types do in a recorded call, by rules."""
 
-import builtins
+import abc
 import operator
+import types
 
 from ..numpy.dtypes import Tensor
-from .recording import is_plain_class
+from .recording import dict_of, is_constant, order_of, raw
 from .scalars import NotConvertible, Range, Traced, is_number, plain
 
 
@@ -13,7 +14,7 @@ def check_comparable(values):
         for each in x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]:
             if isinstance(each, (list, tuple, dict)):
                 check_comparable([each])
-            elif not isinstance(each, (int, float, str, bool, type(None))):
+            elif type(each) not in (int, float, str, bool, type(None)):
                 raise NotConvertible(f"a {type(each).__qualname__} within a list is compared")
 
 
@@ -23,11 +24,10 @@ def rules_of(calls):
 
     def sized(x):
         x = calls.plain(x) if isinstance(x, Range) else x
-        if isinstance(x, (list, dict)):
-            return len(r.touch(x))
-        if is_plain_class(type(x)):
-            return calls.call(calls.objects.attribute(x, "__len__"), [], {})
-        return len(x)
+        found = r.special(type(x), "__len__")
+        if isinstance(found, types.FunctionType):
+            return calls.call(types.MethodType(found, x), [], {})
+        return len(r.touch(x) if isinstance(x, (list, dict)) else x)
 
     def number(kind):
         def rule(*arguments):
@@ -35,6 +35,8 @@ def rules_of(calls):
                 return calls._number(arguments[0], kind)
             if len(arguments) == 1 and isinstance(arguments[0], Traced):
                 return calls.pure(kind, arguments)
+            if not all(map(is_constant, map(calls.plain, arguments))):
+                raise NotConvertible(f"{kind.__name__} of a {type(arguments[0]).__qualname__} has no conversion")
             return kind(*map(calls.plain, arguments))
 
         return rule
@@ -72,7 +74,25 @@ def rules_of(calls):
         return type(plain(x))
 
     def is_instance(x, kinds):
-        return isinstance(plain(x), kinds)
+        x = plain(x)
+        if r.special(type(x), "__class__") is not dict_of(object)["__class__"]:
+            raise NotConvertible(f"a {type(x).__qualname__} has a class of its own words")
+        return is_subclass(type(x), kinds, "__instancecheck__")
+
+    def is_subclass(cls, kinds, check="__subclasscheck__"):
+        """By the order of its classes, or as an abstract class tells: an assumption."""
+        if isinstance(kinds, (tuple, types.UnionType)):
+            return any(is_subclass(cls, each, check) for each in (kinds if isinstance(kinds, tuple) else kinds.__args__))
+        found = r.special(type(kinds), check) if isinstance(kinds, type) else None
+        r.lookup(cls, "__class__")  # the order is an assumption
+        if found is dict_of(type)[check]:
+            return kinds in order_of(cls)
+        if found is not dict_of(abc.ABCMeta)[check] or r.is_of_case_now() or not _tells_by_itself(kinds):
+            raise NotConvertible(f"{kinds} tells in its own way what its instances are")
+        result = issubclass(cls, kinds)
+        test = f"{r.residual.constant(issubclass)}({r.residual.constant(cls)}, {r.residual.constant(kinds)})"
+        r.assume(test if result else f"not {test}", "type", f"{cls.__name__} is {'' if result else 'not '}a {kinds.__name__}")
+        return result
 
     def sorted_(values, **named):
         if named.keys() - {"reverse"}:
@@ -98,19 +118,34 @@ def rules_of(calls):
         r.refuse_in_regions("an iterator goes on")
         return next(x, *default)
 
+    def dictionary(x=()):
+        return dict(r.touch(x)) if isinstance(x, dict) else {r.hashed(r.pin(key)): value for key, value in map(calls.iterate, calls.iterate(x))}
+
+    def backwards(x):
+        if isinstance(r.special(type(x), "__reversed__"), types.FunctionType):
+            raise NotConvertible(f"a {type(x).__qualname__} has its own way backwards")
+        return r.make(reversed(list(calls.iterate(x))))
+
     return {
         len: sized, int: number(int), float: number(float), bool: lambda x=False: calls.truth(x),
         abs: lambda x: calls.operate(operator.abs, x) if not isinstance(x, Traced) else calls.pure(abs, [x]),
         min: of_elements(min), max: of_elements(max), sum: total,
         range: lambda *bounds: Range(bounds) if any(isinstance(x, Traced) for x in bounds) else range(*bounds),
         list: lambda x=(): r.make(list(calls.iterate(x))), tuple: lambda x=(): tuple(calls.iterate(x)),
-        dict: lambda *x, **named: r.make({**dict(*map(r.touch, x)), **named}),
+        dict: lambda *x, **named: r.make({**dictionary(*x), **named}),
         enumerate: lambda x, start=0: r.make(enumerate(calls.iterate(x), r.pin(start))),
-        zip: lambda *x, **named: r.make(zip(*map(calls.iterate, x), **named)), reversed: lambda x: r.make(reversed(list(calls.iterate(x)))),
+        zip: lambda *x, **named: r.make(zip(*map(calls.iterate, x), **named)), reversed: backwards,
         map: lambda f, *x: r.make(calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))),
         filter: lambda f, x: r.make(each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)),
         any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
-        isinstance: is_instance, issubclass: issubclass, type: kind_of, getattr: attribute, hasattr: has,
+        isinstance: is_instance, issubclass: is_subclass, type: kind_of, getattr: attribute, hasattr: has,
         id: identity, setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
-        iter: lambda x: r.make(calls.iterate(x)), next: next_, callable: builtins.callable,
+        iter: lambda x: r.make(calls.iterate(x)), next: next_, callable: lambda x: calls.recording.special(type(x), "__call__") is not None,
     }  # fmt: skip
+
+
+def _tells_by_itself(kinds):
+    """Whether an abstract class asks no code of the program what is derived from it."""
+    hook = raw(kinds, "__subclasshook__")
+    return isinstance(hook, types.ClassMethodDescriptorType) or getattr(hook, "__module__", "") == "collections.abc" or getattr(
+        getattr(hook, "__func__", None), "__module__", "") in ("_collections_abc", "collections.abc")  # fmt: skip

@@ -2,6 +2,8 @@
 recorded, built-in ones have rules; all else ends the conversion.
 """
 
+import builtins
+import enum
 import functools
 import operator
 import types
@@ -14,7 +16,7 @@ from . import indexing, sources
 from .builtin_functions import check_comparable, rules_of
 from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
-from .recording import CONSTANTS, is_plain_class, is_program
+from .recording import CONSTANTS, dict_of, is_constant, is_plain_class, is_program, raw
 from .recursion import Recursion, is_structure
 from .scalars import PURE, NotConvertible, Range, Traced, is_number, plain
 
@@ -27,6 +29,7 @@ _OUTSIDE = {"write_safetensors", "read_safetensors", "finish", "set_naive", "beg
             "recording", "load_bytes", "load_file", "kernel_statistics", "memory"}  # fmt: skip
 _IN_PLACE = {getattr(operator, "i" + name): getattr(operator, name if hasattr(operator, name) else name + "_")
              for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()}  # fmt: skip
+_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 # Methods of lists and dicts that look at no element.
 _STRUCTURAL = {"append", "extend", "insert", "pop", "items", "values", "keys", "get", "setdefault", "update", "clear", "copy", "reverse", "popitem"}
 _READS = {"numpy", "tolist", "__array__", "__dlpack__", "wait", "is_ready", "__repr__", "__str__", "__format__"}
@@ -58,12 +61,19 @@ class Calls:
             if x.stage:
                 return x if type(x.value) is bool else r.pure(bool, [x])
             return r.pin(Traced(bool(x.value), r.residual.let(f"bool({x.code})", x.stage), x.stage), kind)
-        if isinstance(x, (list, dict)):
-            return bool(r.touch(x))
-        if isinstance(x, Exception) or is_plain_class(type(x)):
-            if hasattr(type(x), "__bool__") or hasattr(type(x), "__len__"):
-                raise NotConvertible(f"the truth of a {type(x).__qualname__} has no conversion")
-        return bool(x)
+        for name in ("__bool__", "__len__"):
+            found = r.special(type(x), name)
+            if isinstance(found, types.FunctionType):
+                return self._own_truth(self.call(types.MethodType(found, x), [], {}), name)
+            if found is not None:
+                break
+        return bool(r.touch(x) if isinstance(x, (list, dict)) else x)
+
+    def _own_truth(self, told, name):
+        """What an object's own method tells of its truth."""
+        if name == "__bool__" and type(plain(told)) is not bool or type(plain(told)) not in (bool, int):
+            raise NotConvertible(f"{name} gives a {type(plain(told)).__qualname__}")
+        return self.traced_truth(told)
 
     def iterate(self, x, relaxes=None):
         if isinstance(x, (list, dict)):
@@ -72,11 +82,18 @@ class Calls:
             return iter(range(*(self.recording.pin(each, "trip count", relaxes) for each in x.bounds)))
         if isinstance(x, Traced):
             raise TypeError("a number is not iterable")
-        if is_plain_class(type(x)):
-            return self.iterate(self.call(self.objects.attribute(x, "__iter__"), [], {}))
+        found = self.recording.special(type(x), "__iter__")
+        if isinstance(found, types.FunctionType) and not self._is_of_library(type(x)):
+            return self.iterate(self.call(types.MethodType(found, x), [], {}))
+        if isinstance(x, type) and type(x) is not enum.EnumMeta or found is None and is_plain_class(type(x)):
+            raise NotConvertible(f"what a {type(x).__qualname__} goes over has no conversion")
         if hasattr(x, "__next__") and not self.recording.is_made_here(x):
             raise NotConvertible("an iterator that was there before goes on in a branch or a loop of the graph")
         return iter(x)
+
+    @staticmethod
+    def _is_of_library(cls):
+        return cls.__module__.startswith("tensmith.") and not cls.__module__.startswith(_EXECUTED) or cls.__module__ in ("builtins", "enum", "itertools")
 
     def listed(self, x):
         """Of an iterator its values."""
@@ -126,12 +143,24 @@ class Calls:
                 return self.pure(function, operands)
         operands = [self.plain(x) for x in operands]
         if any(is_plain_class(type(x)) for x in operands):
-            if function in (operator.eq, operator.ne) and all(type(x).__eq__ is object.__eq__ for x in operands):
+            own = dict_of(object)
+            if function in (operator.eq, operator.ne) and all(self.recording.lookup(type(x), name) is own[name] for x in operands for name in ("__eq__", "__ne__")
+                                                               if is_plain_class(type(x))):  # fmt: skip
                 return function(*operands)
             raise NotConvertible(f"{function.__name__} of a {type(operands[0]).__qualname__} has no conversion")
-        if any(isinstance(x, (list, dict, tuple)) for x in operands) and function in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+        if any(isinstance(x, (list, dict, tuple)) for x in operands) and function in _COMPARISONS or function is operator.mod and isinstance(operands[0], (str, bytes)):
             check_comparable(operands)
+        for x in operands:  # a class of the program that is derived from a built-in one
+            if not type(x).__flags__ & (1 << 8) and not is_constant(x) and not self._is_of_library(type(x)):
+                self._check_operators(x, function)
         return function(*operands)
+
+    def _check_operators(self, x, function):
+        """That what a built-in type's operator does is not the program's."""
+        name = function.__name__.rstrip("_").removeprefix("__")
+        for each in (f"__{name}__", f"__r{name}__"):
+            if isinstance(self.recording.special(type(x), each), types.FunctionType):
+                raise NotConvertible(f"{name} of a {type(x).__qualname__} has no conversion")
 
     def pure(self, function, operands):
         try:
@@ -172,7 +201,8 @@ class Calls:
         return not module.startswith("tensmith.") and module != "tensmith" or module.startswith(_EXECUTED)
 
     def call(self, function, arguments, named):
-        function = getattr(function, "__tensmith_function__", function)
+        if type(function).__module__ == "tensmith.functions" and type(function).__name__ == "Function":
+            function = function.__tensmith_function__
         if isinstance(function, _Called):
             function = function.function
         if isinstance(function, Interpreted):
@@ -196,7 +226,9 @@ class Calls:
             if is_program(function):
                 self.recording.refuse_in_regions("a program of the library runs")
                 return self.native(function, arguments, named)
-            return self.call(types.MethodType(self.objects.of_class(type(function), "__call__"), function), arguments, named)
+            method = self.recording.special(type(function), "__call__")
+            if isinstance(method, types.FunctionType):
+                return self.call(types.MethodType(method, function), arguments, named)
         raise NotConvertible(f"a call of a {type(function).__qualname__} has no conversion")
 
     def _python(self, function, arguments, named):
@@ -206,11 +238,11 @@ class Calls:
         node = sources.node_of(function.__code__)
         if isinstance(node, sources.ast.AsyncFunctionDef) or (sources.is_generator(node) and not function.__module__.startswith("tensmith.")):
             raise NotConvertible(f"{function.__name__} is a generator")
-        k = r.residual.constant(r.root(function, function.__name__))
-        defaults = self._defaults(function, k)
-        named_defaults = {}
-        if function.__kwdefaults__:
-            named_defaults = r.touch(r.read(function, "attr", "__kwdefaults__", function.__kwdefaults__, f"{k}.__kwdefaults__", function.__name__))
+        if function.__builtins__ is not vars(builtins):
+            raise NotConvertible(f"{function.__name__} has built-in functions of its own")
+        r.function(function)
+        defaults = self._defaults(function, "__defaults__") or ()
+        named_defaults = r.touch(self._defaults(function, "__kwdefaults__") or {})
         bound, world = sources.names_of(node)
 
         def run(arguments):
@@ -251,34 +283,51 @@ class Calls:
         finally:
             del self.recursions[node]
 
-    def _defaults(self, function, code):
-        """Constants are one tuple, which is rarely another."""
-        r, defaults = self.recording, function.__defaults__
-        if not defaults:
-            return ()
-        if all(isinstance(each, CONSTANTS) for each in defaults):
-            r.check(r.residual.let(f"{code}.__defaults__"), "same", defaults, "constant", f"the defaults of {function.__name__} are {defaults}")
+    def _defaults(self, function, name):
+        """Which are what they were (Recording.function), but may hold what can change."""
+        r, defaults = self.recording, getattr(function, name)
+        if defaults is None or is_constant(defaults):
             return defaults
-        return r.read(function, "attr", "__defaults__", defaults, f"{code}.__defaults__", function.__name__)
+        return r.read(function, "attr", name, defaults, lambda: r.residual.constant(defaults), f"{function.__name__}.{name}")
 
     def _class(self, cls, arguments, named):
         if rule := self.builtins.get(cls):
             return rule(*arguments, **named)
         if isinstance(cls, type) and issubclass(cls, Exception) and cls.__module__ == "builtins":
             return cls(*[self.plain(x) for x in arguments])
-        if cls in (set, frozenset, str, bytes, complex, slice):
-            return cls(*[self.plain(self.listed(x)) for x in arguments], **named)
-        if not is_plain_class(cls) or cls.__new__ is not object.__new__ or type(cls) is not type:
-            if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        if cls in (set, frozenset):
+            return cls(*[map(self.recording.hashed, map(self.recording.pin, self.iterate(x))) for x in arguments])
+        if cls in (str, bytes, complex, slice):
+            return cls(*map(self._constant, arguments), **{key: self._constant(x) for key, x in named.items()})
+        lookup, own = self.recording.lookup, dict_of(object)
+        if not is_plain_class(cls) or lookup(cls, "__new__") is not own["__new__"] or type(cls) is not type:
+            if issubclass(cls, tuple) and hasattr(cls, "_fields") and type(cls) is type and self._has_own_way(cls):
                 return cls(*arguments, **named)
             raise NotConvertible(f"objects of {cls.__qualname__} are made in a way that has no conversion")
         if cls.__module__.startswith("tensmith.optim"):
             raise NotConvertible("an optimiser's program is made; it is there in the next call")
         self.recording.root(cls, cls.__name__)
         made = self.recording.make(object.__new__(cls))
-        if cls.__init__ is not object.__init__:
-            self.call(types.MethodType(cls.__init__, made), arguments, named)
+        if (init := lookup(cls, "__init__")) is not own["__init__"]:
+            if not isinstance(init, types.FunctionType):
+                raise NotConvertible(f"objects of {cls.__qualname__} are made in a way that has no conversion")
+            self.call(types.MethodType(init, made), arguments, named)
+        elif arguments or named:
+            raise TypeError(f"{cls.__name__}() takes no arguments")
         return made
+
+    def _has_own_way(self, cls):
+        """Of a named tuple, whether it is made as namedtuple has written it."""
+        lookup = self.recording.lookup
+        made = next(each for each in reversed(cls.__mro__) if "_fields" in dict_of(each))
+        return lookup(cls, "__new__") is dict_of(made)["__new__"] and lookup(cls, "__init__") is raw(tuple, "__init__")
+
+    def _constant(self, x):
+        """A value that a built-in function looks into, of which nothing is the program's."""
+        x = self.plain(self.listed(x))
+        if not (is_constant(x) or isinstance(x, (list, tuple, set, frozenset)) and all(map(is_constant, x))):
+            raise NotConvertible(f"a {type(x).__qualname__} is given to a built-in function")
+        return x
 
     # ---- the library
 
@@ -393,9 +442,13 @@ class Calls:
         if isinstance(owner, (str, bytes, tuple, int, float, range, set, frozenset)):
             if isinstance(owner, set):
                 r.refuse_in_regions("a set is changed")
-            return function(*[self.plain(self.listed(x)) for x in arguments], **{k: self.plain(x) for k, x in named.items()})
+                arguments = [self.recording.hashed(self.plain(x)) if not isinstance(x, (list, dict, set, frozenset)) and not hasattr(x, "__next__") else
+                             set(map(self.recording.hashed, self.plain(self.listed(x)))) for x in arguments]  # fmt: skip
+                return function(*arguments)
+            return function(*map(self._constant, arguments), **{key: self._constant(x) for key, x in named.items()})
         if isinstance(owner, type) and function is dict.fromkeys:
-            return function(*map(self.plain, arguments))
+            keys, *values = arguments
+            return function(map(self.recording.hashed, self.plain(self.listed(keys))), *values)
         raise NotConvertible(f"a call of {getattr(function, '__qualname__', function)} has no conversion")
 
     def _method(self, owner, name, arguments, named):
@@ -410,16 +463,16 @@ class Calls:
         if name not in ("items", "values", "keys", "get", "copy", "index", "count"):
             r.note_content(owner)
         if name in ("get", "setdefault", "pop", "insert") and arguments:
-            arguments = [r.pin(arguments[0]), *arguments[1:]]
+            arguments = [r.hashed(r.pin(arguments[0])) if type(owner) is dict else r.pin(arguments[0]), *arguments[1:]]
         if name == "update":
             arguments = [r.touch(x) if isinstance(x, dict) else list(self.iterate(x)) for x in arguments]
         if name not in _STRUCTURAL:
-            if any(not isinstance(plain(x), (int, float, str, bool, tuple, type(None))) for x in owner) or named:
+            if not all(is_constant(plain(x)) for x in owner) or named:
                 raise NotConvertible(f"{type(owner).__name__}.{name} of objects has no conversion")
             values = [self.plain(x) for x in owner]
             if type(owner) is list:
                 owner[:] = values
-            arguments = [self.plain(x) for x in arguments]
+            arguments = [self._constant(x) for x in arguments]
         return getattr(owner, name)(*arguments, **named)
 
 

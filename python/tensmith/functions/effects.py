@@ -7,6 +7,7 @@ from ..numpy.dtypes import Tensor
 from ..recorded import program_of
 from .recording import CONSTANTS, IDENTITIES, is_plain_class
 from .regions import MISSING, UNCLEAR
+from .residual import Assumption
 from .scalars import NotConvertible, Traced
 
 
@@ -147,17 +148,17 @@ class Effects:
     def _written_tensors(self, written):
         """What is written shares memory with nothing else that the call reads, so that the order of writes does not matter."""
         unread = {id(self.recording.first_gradients[id(entry.copy)]) for entry in self.recording.inputs if self._has_unread_gradient(entry)}
-        others = [entry for entry in self.recording.inputs if entry not in written and id(entry) not in unread]
+        others = [entry for entry in self.recording.inputs if entry not in written and id(entry) not in unread and not entry.made]
         if not written:
             return
         tensors = [tuple(entry.tensor for entry in entries) for entries in (written, others)]
-        codes = ["".join(f"{entry.code}, " for entry in entries) for entries in (written, others)]
+        codes = [[entry.code for entry in entries] for entries in (written, others)]
         for code, values in self.recording.joined:
             tensors[1] += tuple(values)
-            codes[1] += f"*{code}, "
+            codes[1].append(code)
         if not _eager.apart(*tensors):
             raise NotConvertible("a tensor is written whose memory is another one's, too")
-        self.recording.assume(f"{self.residual.constant(_eager.apart)}(({codes[0]}), ({codes[1]}))", "constant", "tensors that are written share no memory")
+        self.residual.check_several("apart", *codes, Assumption("constant", "tensors that are written share no memory", self.recording.line, None))
         for entry in written:
             self._do(f"{entry.code}[...] = outs[{self.recording.output(entry.copy)}]")
 
@@ -215,8 +216,7 @@ class Effects:
         self.collect()
         self._check_chosen()
         if len(recording.mutable) > 1:
-            distinct = self.residual.constant(_eager.distinct)
-            recording.assume(f"{distinct}(({', '.join(recording.mutable)}))", "constant", "what the call reads are distinct objects")
+            residual.check_several("distinct", recording.mutable, [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
         if not recording.graph_outputs:
             return residual.compiled([], None, None, result), None
         text, arrays, kinds = recording.tape.program(recording.graph_outputs)

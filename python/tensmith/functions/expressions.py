@@ -134,7 +134,10 @@ class Expressions:
         return self.recording.make(self._elements(node.elts, frame))
 
     def _of_Set(self, node, frame):
-        return {self.recording.pin(each) for each in self._elements(node.elts, frame)}
+        return {self._key(each) for each in self._elements(node.elts, frame)}
+
+    def _key(self, x):
+        return self.recording.hashed(self.recording.pin(x))
 
     def _of_Dict(self, node, frame):
         result = self.recording.make({})
@@ -142,7 +145,7 @@ class Expressions:
             if key is None:
                 result.update(self.recording.touch(self.value(value, frame)))
             else:
-                result[self.recording.pin(self.value(key, frame))] = self.value(value, frame)
+                result[self._key(self.value(key, frame))] = self.value(value, frame)
         return result
 
     def _of_JoinedStr(self, node, frame):
@@ -154,7 +157,7 @@ class Expressions:
     def _formatted(self, node, frame):
         x = self.value(node.value, frame)
         x = self.recording.pin(x)
-        if not isinstance(x, (int, float, str, bool, type(None))):
+        if type(x) not in (int, float, str, bool, type(None)):
             raise NotConvertible(f"a {type(x).__name__} becomes text")
         convert = {115: str, 114: repr, 97: ascii}.get(node.conversion, lambda x: x)
         return format(convert(x), self.value(node.format_spec, frame) if node.format_spec else "")
@@ -220,13 +223,13 @@ class Expressions:
         return self.recording.make(value for _ in self._each(node.generators, first, inner) for value in [self.value(node.elt, inner)])
 
     def _of_SetComp(self, node, frame):
-        return {self.recording.pin(each) for each in self._of_ListComp(node, frame)}
+        return {self._key(each) for each in self._of_ListComp(node, frame)}
 
     def _of_DictComp(self, node, frame):
         result = self.recording.make({})
 
         def take(inner):
-            key = self.recording.pin(self.value(node.key, inner))
+            key = self._key(self.value(node.key, inner))
             result[key] = self.value(node.value, inner)
 
         self._comprehension(node, frame, take)

@@ -138,13 +138,15 @@ class Interpreter(Expressions):
                 now = cell.cell_contents
             except ValueError:
                 raise NameError(f"cannot access free variable '{name}'") from None
-            return r.read(r.root(cell, name), "cell", "", now, f"{r.residual.constant(cell)}.cell_contents", name)
-        world = frame.globals
+            return r.read(r.root(cell, name), "cell", "", now, lambda: r.residual.fetch(r.residual.constant(cell), "part", "cell_contents"), name)
+        world = r.root(frame.globals, "globals")
+        if name not in world:
+            if (id(world), "global", name) not in r.written:
+                r.check(r.residual.constant(world), "lacks", name, "global", f"there is no global {name}")
+            world = r.root(vars(builtins), "builtins")
         if name in world:
-            r.root(world, "globals")
-            return r.read(world, "global", name, world[name], f"{r.residual.constant(world)}[{name!r}]", name, of="global")
-        if hasattr(builtins, name):
-            return getattr(builtins, name)
+            return r.read(world, "global", name, world[name], lambda: r.residual.fetch(r.residual.constant(world), "key", name), name, of="global")
+        r.check(r.residual.constant(world), "lacks", name, "global", f"there is no {name}")
         raise NameError(f"name '{name}' is not defined")
 
     def bind(self, name, value, frame):
@@ -447,11 +449,10 @@ class Interpreter(Expressions):
             self.calls.call(leave, [None, None, None], {})
 
     def _of_manager(self, manager, name):
-        cls = type(manager)
-        found = getattr(cls, name, None)
-        if not is_plain_class(cls) or not isinstance(found, types.FunctionType):
-            raise NotConvertible(f"`with` of a {cls.__name__} has no conversion")
-        return types.MethodType(self.objects.of_class(cls, name), manager)
+        found = self.recording.special(type(manager), name)
+        if not is_plain_class(type(manager)) or not isinstance(found, types.FunctionType):
+            raise NotConvertible(f"`with` of a {type(manager).__name__} has no conversion")
+        return types.MethodType(found, manager)
 
     def _do_Delete(self, node, frame):
         for target in node.targets:

@@ -1,14 +1,21 @@
 """Attributes and elements of a recorded call's objects: Python's look-up, with each place that is read or written told to the recording."""
 
+import enum
 import types
 
 from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
-from .recording import is_plain_class
+from .recording import dict_of, is_constant, is_member, is_plain_class, order_of, raw
 from .regions import MISSING, UNCLEAR, Choice
+from .residual import MISSING as NOTHING
 from .scalars import NotConvertible, Traced
 
 _CONTAINERS = (list, dict, tuple, str, bytes, range, set, frozenset, int, float, bool, type(None), slice)
+_TABLES = ("_parameters", "_buffers", "_modules")
+# Attributes of a class by those of `type` that are texts.
+_OF_CLASSES = ("__name__", "__qualname__")
+# What a class gives as it has it, or as a function of a built-in type.
+_DESCRIPTORS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType, property)
 
 
 class Objects:
@@ -26,86 +33,151 @@ class Objects:
         if isinstance(x, super):
             return self._of_super(x, name)
         if isinstance(x, types.ModuleType):
-            r.root(x, x.__name__)
-            return r.read(x, "attr", name, getattr(x, name), f"{r.residual.constant(x)}.{name}", f"{x.__name__}.{name}", of="global")
+            return self._of_module(x, name)
         if isinstance(x, type):
             return self.of_class(x, name)
-        if isinstance(x, _CONTAINERS) or isinstance(x, BaseException) or _is_library(x):
+        if type(x) in _CONTAINERS or type(x).__module__ == "builtins" and isinstance(x, BaseException) or _is_library(x):
             return getattr(x, name)
-        if isinstance(x, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)) and name in ("__name__", "__qualname__", "__module__"):
-            return getattr(x, name)
+        if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) and name in ("__name__", "__qualname__", "__module__"):
+            r.root(x, x.__name__)
+            return r.read(x, "attr", name, getattr(x, name), lambda: r.residual.fetch(r.known(x)[1], "part", name), f"{x.__name__}.{name}")
+        if isinstance(x, types.MethodType) and name in ("__name__", "__qualname__", "__module__"):
+            return self.attribute(x.__func__, name)
+        if isinstance(x, tuple) or is_member(x):
+            return self._of_fixed(x, name)
         if not is_plain_class(type(x)):
             raise NotConvertible(f"attributes of a {type(x).__qualname__} have no conversion")
         return self._of_instance(x, name)
+
+    def _of_module(self, x, name):
+        r = self.recording
+        if x.__name__ == "tensmith":  # whose parts are loaded when they are first used
+            getattr(x, name, None)
+        own = r.root(vars(x), x.__name__)
+        if name in own:
+            return r.read(own, "global", name, own[name], lambda: r.residual.fetch(r.residual.constant(own), "key", name), f"{x.__name__}.{name}", of="global")
+        if type(x) is not types.ModuleType or "__getattr__" in own:
+            raise NotConvertible(f"{x.__name__} has its own way to find {name}")
+        for each in (name, "__getattr__"):
+            r.check(r.residual.constant(own), "lacks", each, "global", f"{x.__name__} has no {each}")
+        raise AttributeError(f"module {x.__name__!r} has no attribute {name!r}")
+
+    def _of_fixed(self, x, name):
+        """Of a tuple with names, or a member of an enumeration."""
+        r, cls = self.recording, type(x)
+        found = r.lookup(cls, name)
+        if is_member(x) and name in ("name", "value") and isinstance(found, enum.property):
+            r.root(x, str(x))
+            name = f"_{name}_"
+            return self._place(x, name, x.__dict__[name])
+        if isinstance(found, property):
+            return self.interpreter.calls.call(found.fget, [x], {})
+        if type(found).__name__ == "_tuplegetter" or isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+            return getattr(x, name)
+        if isinstance(found, types.FunctionType):
+            return types.MethodType(found, x)
+        raise NotConvertible(f"{cls.__qualname__}.{name} has no conversion")
 
     def _of_tensor(self, x, name):
         if name in ("grad", "requires_grad") and id(x) in self.recording.choices:
             raise NotConvertible(f"{name} of a tensor that a branch or a loop of the graph has chosen is asked for")
         if name == "grad":
             self.recording.gradient_used(x, "read")
+        self.recording.lookup(type(x), name)
         if name in ("real", "imag", "__dict__", "strides", "is_ready"):
             raise NotConvertible(f"a tensor's {name} has no conversion")
         return self.recording.view(x, getattr(x, name))
 
-    def of_class(self, x, name):
+    def of_class(self, x, name, after=None):
+        """An attribute of a class; after: of those classes that it is derived from behind this one."""
+        r, kind = self.recording, type(x)
+        if kind is enum.EnumMeta and name in x._member_map_:
+            return x._member_map_[name]  # which nothing can rebind
+        if kind is not type:
+            if r.lookup(kind, name) is not raw(type, name):
+                raise NotConvertible(f"{kind.__name__}.{name} has no conversion")
+            if r.lookup(kind, "__getattribute__") is not dict_of(type)["__getattribute__"] or r.lookup(kind, "__getattr__") is not NOTHING:
+                raise NotConvertible(f"{kind.__name__} has its own way to find attributes")
+        if name in _OF_CLASSES:
+            return r.read(r.root(x, x.__name__), "attr", name, getattr(x, name), lambda: r.residual.fetch(r.residual.constant(x), "part", name), f"{x.__name__}.{name}")
+        found = r.lookup(x, name, after)
+        if (of_all := raw(type, name)) is not NOTHING and (found is NOTHING or hasattr(type(of_all), "__set__")):
+            raise NotConvertible(f"{x.__name__}.{name} has no conversion")
+        if found is NOTHING:
+            raise AttributeError(f"type object {x.__name__!r} has no attribute {name!r}")
+        return self._bound_to_class(x, name, found, after)
+
+    def _bound_to_class(self, x, name, found, after):
         r = self.recording
-        value = getattr(x, name)
-        if isinstance(value, types.BuiltinMethodType) or name.startswith("__") and not isinstance(value, types.FunctionType):
-            return value
-        r.root(x, x.__name__)
-        if isinstance(value, types.MethodType):  # made anew by each look-up
-            r.read(x, "attr", name, value.__func__, f"{r.residual.constant(x)}.{name}.__func__", f"{x.__name__}.{name}", of="attribute")
-            return value
-        return r.read(x, "attr", name, value, f"{r.residual.constant(x)}.{name}", f"{x.__name__}.{name}", of="attribute")
+        if isinstance(found, staticmethod):
+            return found.__func__
+        if isinstance(found, classmethod):
+            return types.MethodType(found.__func__, x)
+        if isinstance(found, _DESCRIPTORS):
+            return r.root(found, name) if isinstance(found, (types.FunctionType, property)) else getattr(x, name)
+        if hasattr(type(found), "__get__"):
+            raise NotConvertible(f"{x.__name__}.{name} has no conversion")
+        own = r.owner_of(x, name, after)
+        r.root(own, x.__name__)
+        return r.read(own, "global", name, found, lambda: r.residual.fetch(r.residual.constant(own), "key", name), f"{x.__name__}.{name}", of="attribute")
 
     def _of_super(self, x, name):
         cls = type(x.__self__)
-        order = cls.__mro__[cls.__mro__.index(x.__thisclass__) + 1 :]
-        owner = next((each for each in order if name in each.__dict__), None)
-        if owner is object and name == "__init__":
-            return lambda: None
-        if owner is None or not isinstance(owner.__dict__[name], types.FunctionType):
+        if isinstance(x.__self__, type) or name == "__class__":
             raise NotConvertible(f"super().{name} has no conversion")
-        return types.MethodType(self.of_class(owner, name), x.__self__)
+        found = self.recording.lookup(cls, name, x.__thisclass__)
+        if found is dict_of(object)["__init__"]:
+            return lambda: None
+        if isinstance(found, property):
+            return self.interpreter.calls.call(found.fget, [x.__self__], {})
+        if not isinstance(found, types.FunctionType):
+            raise NotConvertible(f"super().{name} has no conversion")
+        return types.MethodType(found, x.__self__)
 
     def _of_instance(self, x, name):
         """Data descriptors of the class, the object's own, what the class has, and then a module's tables."""
         r, cls = self.recording, type(x)
-        found = next((each.__dict__[name] for each in cls.__mro__ if name in each.__dict__), MISSING)
+        found = r.lookup(cls, name)
+        if r.lookup(cls, "__getattribute__") is not dict_of(object)["__getattribute__"]:
+            raise NotConvertible(f"{cls.__name__} has its own way to find attributes")
         if isinstance(found, property):
-            self.of_class(cls, name)
             return self.interpreter.calls.call(found.fget, [x], {})
-        if name in ("__dict__", "__class__") or (found is not MISSING and hasattr(type(found), "__set__")):
+        if name in ("__dict__", "__class__") or (found is not NOTHING and hasattr(type(found), "__set__")):
             raise NotConvertible(f"{cls.__name__}.{name} has no conversion")
         if name in x.__dict__:
             return self._place(x, name, x.__dict__[name])
-        if known := r.known(x):
-            if (id(x), "attr", name) not in r.written:
-                r.assume(f"{name!r} not in {known[1]}.__dict__", "attribute's type", f"{known[2]} has no own {name}")
-        if found is not MISSING:
-            return self._of_type(x, cls, name, found)
-        if (table := _table_with(x, name)) is not None:
-            return self._place(x, name, x.__dict__[table][name], f".__dict__[{table!r}][{name!r}]")
-        if known and (id(x), "attr", name) not in r.written:
-            r.assume(f"not {r.residual.constant(hasattr)}({known[1]}, {name!r})", "attribute's type", f"{known[2]} has no {name}")
-        if hasattr(cls, "__getattr__") and not _is_module(x):
+        self._lacks(x, name)
+        if found is not NOTHING:
+            if isinstance(found, types.FunctionType):
+                return types.MethodType(r.root(found, name), x)
+            return self._bound_to_class(cls, name, found, None)
+        if self._is_module(x):
+            for table in _TABLES:
+                if name in x.__dict__[table]:
+                    return self._place(x, name, x.__dict__[table][name], table)
+                self._lacks(x, name, table)
+        elif r.lookup(cls, "__getattr__") is not NOTHING:
             raise NotConvertible(f"{cls.__name__} has its own way to find attributes")
         raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
 
-    def _of_type(self, x, cls, name, found):
-        value = self.of_class(cls, name)
-        if isinstance(found, types.FunctionType):
-            return types.MethodType(value, x)
-        if isinstance(found, (classmethod, staticmethod)) or not hasattr(type(found), "__get__"):
-            return value
-        raise NotConvertible(f"{cls.__name__}.{name} has no conversion")
+    def _lacks(self, x, name, *tables):
+        """That an object that was there has no attribute of its own under a name."""
+        r = self.recording
+        if (known := r.known(x)) and (id(x), "attr", name) not in r.written:
+            r.check(self._table(known[1], *tables), "lacks", name, "attribute's type", f"{known[2]} has no own {name}")
 
-    def _place(self, x, name, value, path=None):
+    def _table(self, code, *tables):
+        code = self.recording.residual.fetch(code, "dict")
+        for each in tables:
+            code = self.recording.residual.fetch(code, "key", each)
+        return code
+
+    def _place(self, x, name, value, *tables):
         r = self.recording
         known = r.known(x)
         if not known:
             return value
-        return r.read(x, "attr", name, value, known[1] + (path or f".{name}"), f"{known[2]}.{name}", of="attribute")
+        return r.read(x, "attr", name, value, lambda: r.residual.fetch(self._table(known[1], *tables), "key", name), f"{known[2]}.{name}", of="attribute")
 
     def set_attribute(self, x, name, value):
         r = self.recording
@@ -116,12 +188,26 @@ class Objects:
             r.gradient_used(x, "written")
             x.grad = value
             return
-        if not is_plain_class(type(x)) or isinstance(getattr(type(x), name, None), property):
-            raise NotConvertible(f"attributes of a {type(x).__qualname__} are set")
-        if isinstance(value, Traced) and _is_module(x) is False and hasattr(type(x), "__setattr__") and type(x).__setattr__ is not object.__setattr__:
-            raise NotConvertible(f"{type(x).__name__} has its own way to set attributes")
+        self._check_set(x, name, "__setattr__")
         self._note(x, name)
         r.write(x, "attr", name, lambda: setattr(x, name, value))
+
+    def _check_set(self, x, name, how):
+        """That an attribute is set or deleted in the object's own dict, or a module's tables."""
+        r, cls = self.recording, type(x)
+        if not is_plain_class(cls) or is_member(x) or hasattr(type(r.lookup(cls, name)), "__set__"):
+            raise NotConvertible(f"attributes of a {cls.__qualname__} are set")
+        found = r.lookup(cls, how)
+        if found is not dict_of(object)[how] and not self._is_module(x):
+            raise NotConvertible(f"{cls.__name__} has its own way to set attributes")
+
+    def _is_module(self, x):
+        """Whether attributes are those of the library's modules, with their tables."""
+        from ..nn.module import Module
+
+        if not isinstance(x, Module):
+            return False
+        return all(self.recording.lookup(type(x), name) is dict_of(Module)[name] for name in ("__getattr__", "__setattr__", "__delattr__"))
 
     def _note(self, x, name):
         def get():
@@ -129,9 +215,12 @@ class Objects:
                 value = self.attribute(x, name)
             except AttributeError:
                 return MISSING
-            return value if name in x.__dict__ or _table_with(x, name) is not None else MISSING
+            return value if name in x.__dict__ or self._is_in_tables(x, name) else MISSING
 
         self.recording.note_place(x, "attr", name, get, lambda value: self._set_merged(x, name, value))
+
+    def _is_in_tables(self, x, name):
+        return self._is_module(x) and any(name in x.__dict__[table] for table in _TABLES)
 
     def _set_merged(self, x, name, value):
         if value is MISSING or value is UNCLEAR:
@@ -140,8 +229,7 @@ class Objects:
 
     def delete_attribute(self, x, name):
         self.attribute(x, name)
-        if not is_plain_class(type(x)):
-            raise NotConvertible(f"an attribute of a {type(x).__qualname__} is deleted")
+        self._check_set(x, name, "__delattr__")
         self._note(x, name)
         self.recording.write(x, "attr", name, lambda: delattr(x, name))
 
@@ -156,13 +244,13 @@ class Objects:
                 result = indexing.item(self.interpreter.calls, x, self._in_graph(key))
                 return r.choose(Choice(result, None, x, None, site)) if is_of_number else result  # which is a view
             return r.view(x, x[self._plain_key(key)])
+        if method := self._own_method(x, "__getitem__"):
+            return self.interpreter.calls.call(method, [key], {})
         key = self._plain_key(key)
         if isinstance(x, (list, dict)):
-            return r.touch(x)[key]
+            return r.touch(x)[r.hashed(key) if isinstance(x, dict) else key]
         if isinstance(x, (tuple, str, bytes, range)):
             return x[key]
-        if is_plain_class(type(x)):
-            return self.interpreter.calls.call(self.attribute(x, "__getitem__"), [key], {})
         raise NotConvertible(f"an element of a {type(x).__qualname__} has no conversion")
 
     def set_item(self, x, key, value):
@@ -174,12 +262,12 @@ class Objects:
             self.interpreter.calls.note_elements(x)
             x[key] = value
             return
-        key = self._plain_key(key)
-        if isinstance(x, (list, dict)):
+        if method := self._own_method(x, "__setitem__"):
+            self.interpreter.calls.call(method, [key, value], {})
+        elif isinstance(x, (list, dict)):
+            key = self._plain_key(key)
             r.note_content(r.touch(x))
-            x[key] = value
-        elif is_plain_class(type(x)):
-            self.interpreter.calls.call(self.attribute(x, "__setitem__"), [key, value], {})
+            x[r.hashed(key) if isinstance(x, dict) else key] = value
         else:
             raise NotConvertible(f"an element of a {type(x).__qualname__} is set")
 
@@ -187,7 +275,13 @@ class Objects:
         if not isinstance(x, (list, dict)):
             raise NotConvertible(f"an element of a {type(x).__qualname__} is deleted")
         self.recording.note_content(self.recording.touch(x))
-        del x[self._plain_key(key)]
+        key = self._plain_key(key)
+        del x[self.recording.hashed(key) if isinstance(x, dict) else key]
+
+    def _own_method(self, x, name):
+        """A special method of the program's, bound."""
+        found = self.recording.special(type(x), name)
+        return types.MethodType(found, x) if isinstance(found, types.FunctionType) else None
 
     def contains(self, x, value):
         if isinstance(x, Tensor) or isinstance(value, Tensor):
@@ -195,12 +289,14 @@ class Objects:
         if not isinstance(x, (list, dict, tuple, str, set, frozenset, range)):
             raise NotConvertible(f"`in` a {type(x).__qualname__} has no conversion")
         value = self.interpreter.calls.plain(value)
+        if self.recording.special(type(x), "__contains__") is not dict_of(_built_in(x)).get("__contains__"):
+            raise NotConvertible(f"a {type(x).__qualname__} has its own `in`")
         if isinstance(x, (list, tuple)):
             x = self.interpreter.calls.plain(x)
-            if any(not isinstance(each, (int, float, str, bool, type(None), tuple)) for each in x):
+            if not all(map(is_constant, [value, *x])):
                 raise NotConvertible("`in` a list of objects has no conversion")
             return value in x
-        return value in self.recording.touch(x)
+        return self.recording.hashed(value) in self.recording.touch(x)
 
     def _plain_key(self, key):
         if isinstance(key, tuple):
@@ -228,17 +324,8 @@ class Objects:
         return self.recording.in_graph(key) if isinstance(key, Traced) and type(key.value) is int else key
 
 
-def _table_with(x, name):
-    """Which table of a module has the name."""
-    if not _is_module(x):
-        return None
-    return next((table for table in ("_parameters", "_buffers", "_modules") if name in x.__dict__[table]), None)
-
-
-def _is_module(x):
-    from ..nn.module import Module
-
-    return isinstance(x, Module) and type(x).__getattr__ is Module.__getattr__ and type(x).__setattr__ is Module.__setattr__
+def _built_in(x):
+    return next(each for each in order_of(type(x)) if each in _CONTAINERS)
 
 
 def _is_library(x):

@@ -9,6 +9,9 @@ Invariant: whatever the call's course depends on is an assumption of the residua
 
 import collections
 import contextlib
+import enum
+import functools
+import gc
 import sys
 import types
 
@@ -17,15 +20,16 @@ from ..numpy import dtypes
 from ..numpy.dtypes import Tensor
 from .numbers import Numbers
 from .regions import Place, snapshot_of
-from .residual import Assumption, Residual
+from .residual import MISSING, Assumption, Residual
 from .scalars import NotConvertible, Traced, is_number
 
-CONSTANTS = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...), type(NotImplemented), dtypes.DType)
+CONSTANTS = (bool, int, float, complex, str, bytes, range, type(None), type(...), type(NotImplemented), dtypes.DType)
 IDENTITIES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType, types.WrapperDescriptorType,
                type(_eager.copy), property, staticmethod, classmethod)  # fmt: skip
 _BUILT_IN = (list, dict, tuple, str, int, float, set, frozenset, bytes, type, types.ModuleType, BaseException)
+_IMMUTABLE = 1 << 8  # of a class's flags: nothing of it can be set
 _LONGEST = 4096
-Input = collections.namedtuple("Input", "code tensor watched copy number what")
+Input = collections.namedtuple("Input", "code tensor watched copy number what made")  # made: by the residual, so that nothing else has its memory
 
 
 def is_program(x):
@@ -33,10 +37,42 @@ def is_program(x):
     return type(x).__module__.startswith("tensmith.") and type(x).__name__ in ("Program", "_Update", "Function")
 
 
+def is_constant(x):
+    """Of a built-in immutable type, a member of an enumeration, or a tuple of these: nothing of the program's runs where they are compared or hashed."""
+    if type(x) is tuple:
+        return all(map(is_constant, x))
+    if type(x) is slice:
+        return all(map(is_constant, (x.start, x.stop, x.step)))
+    return type(x) in CONSTANTS or is_member(x)
+
+
+def is_member(x):
+    """Of an enumeration, whose members are what they were made as."""
+    return isinstance(x, enum.Enum) and type(type(x)) is enum.EnumMeta
+
+
+def order_of(cls):
+    """The classes that a class has its attributes of, whatever its own class says."""
+    return type.__dict__["__mro__"].__get__(cls)
+
+
+def dict_of(cls):
+    return type.__dict__["__dict__"].__get__(cls)
+
+
+def raw(cls, name, after=None):
+    """What a class has under a name, before descriptors see it; of those behind `after` in its order. MISSING: nothing."""
+    order = order_of(cls)
+    return next((dict_of(each)[name] for each in order[order.index(after) + 1 if after else 0 :] if name in dict_of(each)), MISSING)
+
+
 def is_plain_class(cls):
     """Of the program: its objects are what their `__dict__` holds."""
     is_made_by_python = bool(cls.__flags__ & (1 << 9)) and cls.__dictoffset__ != 0
-    return is_made_by_python and cls.__getattribute__ is object.__getattribute__ and not issubclass(cls, _BUILT_IN)
+    if not is_made_by_python or cls.__getattribute__ is not object.__getattribute__ or issubclass(cls, _BUILT_IN):
+        return False
+    new = raw(cls, "__new__")  # a built-in one is of a class whose objects hold more, as random.Random
+    return new is dict_of(object)["__new__"] or not isinstance(new, types.BuiltinFunctionType)
 
 
 class Recording(Numbers):
@@ -61,6 +97,7 @@ class Recording(Numbers):
         self._scalars_read = {}
         self.regions, self.closed = [], []  # branches and loops of the graph that are recorded now; tapes of those that were
         self.converted = set()  # branches and loops that are the graph's
+        self._dicts, self._kept = {}, {}  # of classes; of functions their parts
         self.case, self.recursing = None, None  # of a recursion (recursion.py); the function that calls itself now
         self.joined = []  # codes of lists of tensors whose elements were read at once, and the lists
         self.choices = {}  # id of a tensor -> a Choice (regions.py)
@@ -74,6 +111,72 @@ class Recording(Numbers):
 
     def check(self, code, how, like, kind, what, relaxes=None):
         self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes, self.recursing))
+
+    # ---- what classes have
+
+    def lookup(self, cls, name, after=None):
+        """What a class has under a name (raw); an assumption, unless nothing of it can be set. A value that is no descriptor may change: who uses it
+        reads it.
+        """
+        order = order_of(cls)
+        for each in order[order.index(after) + 1 if after else 0 :]:
+            own = dict_of(each)
+            is_fixed = bool(each.__flags__ & _IMMUTABLE)
+            if name not in own:
+                if not is_fixed:
+                    self._assume_of(cls, self._dict(each), name)
+                continue
+            found = own[name]
+            if not is_fixed:
+                is_value = is_constant(found) or type(found) in (list, dict, Tensor)
+                self._assume_of(cls, self._dict(each), name, *((type(found), True) if is_value else (found,)))
+            elif cls is not each:
+                self._assume_of(cls)
+            if not type(found).__flags__ & _IMMUTABLE:  # which may become a descriptor, or cease to be one
+                for special in ("__get__", "__set__", "__delete__"):
+                    self.lookup(type(found), special)
+            return found
+        if not cls.__flags__ & _IMMUTABLE:
+            self._assume_of(cls)
+        return MISSING
+
+    def special(self, cls, name):
+        """A special method, which is looked up in an object's class alone: a function of the program; None where there is none."""
+        found = self.lookup(cls, name)
+        return None if found is MISSING else found
+
+    def hashed(self, x):
+        """A key of a dict or a set: what is hashed and compared without code of the program."""
+        if isinstance(x, Traced):
+            raise NotConvertible("a number that differs from call to call is a key")
+        if is_constant(x):
+            return x
+        if isinstance(x, tuple) and type(x) is tuple:
+            return tuple(map(self.hashed, x))
+        own = dict_of(object)
+        if isinstance(x, IDENTITIES) or all(self.lookup(type(x), name) is own[name] for name in ("__hash__", "__eq__")):
+            return x
+        raise NotConvertible(f"a {type(x).__qualname__} is a key")
+
+    def owner_of(self, cls, name, after=None):
+        """The dict of the class that has it, which must have it."""
+        order = order_of(cls)
+        return self._dict(next(each for each in order[order.index(after) + 1 if after else 0 :] if name in dict_of(each)))
+
+    def _dict(self, cls):
+        """The dict itself, of which a class shows a proxy."""
+        if cls not in self._dicts:
+            (self._dicts[cls],) = gc.get_referents(dict_of(cls))
+        return self._dicts[cls]
+
+    def _assume_of(self, cls, *entry):
+        what = Assumption("class", f"{cls.__name__} has the methods and the like that it had", self.line, None, self.recursing)
+        self.residual.check_class(cls, entry or None, what)
+
+    def function(self, x):
+        """A function's code and defaults are what they were."""
+        parts = (x.__code__, x.__defaults__, x.__kwdefaults__)
+        self.check(self.residual.constant(self.root(x, x.__name__)), "function", self._kept.setdefault(id(x), parts), "callee", f"{x.__name__} has the code and the defaults that it had")
 
     # ---- what is read
 
@@ -96,6 +199,10 @@ class Recording(Numbers):
             raise NotConvertible("what is read of an object of a recursion is used outside of it")
         return scope is not None
 
+    def is_of_case_now(self):
+        """Whether the program works on an object of a recursion, which may be any."""
+        return self.case is not None
+
     @contextlib.contextmanager
     def of_case(self, case):
         """The program works on an object of a recursion."""
@@ -112,47 +219,55 @@ class Recording(Numbers):
         return x
 
     def read(self, container, kind, key, value, code, what, of="constant"):
-        """What stands in a place of an object, as the call has it; `value`: what stands there now."""
+        """What stands in a place of an object, as the call has it; `value`: what stands there now; code: gives the name of what is read there."""
         cell = (id(container), kind, key)
         if not self.is_outside(container) or cell in self.written:
             return value
+        code = code()
         cells = self.case.cells if self.is_of_case(code) else self._cells
         if cell not in cells:
-            cells[cell] = self.admit(self.residual.let(code, letter="v"), value, what, of)
+            cells[cell] = self.admit(code, value, what, of)
             if type(value) in (int, float) and cells is self._cells:
                 self._scalars_read[cell] = what
         return cells[cell]
 
     def admit(self, code, value, what, of="constant"):
         """A value that `code` gives in any call, with the assumptions of what it is."""
-        kind = type(value)
+        kind, r = type(value), self.residual
         of_type = "attribute's type" if of == "attribute" else "type"
         if isinstance(value, Tensor):
             return self._tensor(code, value, what, of_type)
         if kind in (int, float) and (what in self.relaxed or self.is_of_case(code)):
-            self.assume(f"type({code}) is {kind.__name__}", of_type, f"{what} is {kind.__name__}")
+            self.check(code, "type", kind, of_type, f"{what} is {kind.__name__}")
             return Traced(value, code, 0)
-        if isinstance(value, CONSTANTS):
-            self.check(code, "equal", value, "global" if of == "global" else "constant", f"{what} is {value!r}", what if kind in (int, float) else None)
+        if is_constant(value) and kind is not tuple:
+            how = "same" if is_member(value) else "equal"
+            self.check(code, how, value, "global" if of == "global" else "constant", f"{what} is {value!r}", what if kind in (int, float) else None)
             return value
+        if kind is types.BuiltinMethodType and not isinstance(value.__self__, (types.ModuleType, type, type(None))):
+            return self._bound(code, value, what)
         if isinstance(value, IDENTITIES) or is_program(value):
             self.check(code, "same", value, "callee" if callable(value) else "global", f"{what} is {getattr(value, '__name__', value)}")
-            self.know(value, self.residual.constant(value), what)
+            self.know(value, r.constant(value), what)
             return value
         if kind is types.MethodType:
-            self.assume(f"type({code}) is {self.residual.constant(kind)} and {code}.__func__ is {self.residual.constant(value.__func__)}", "callee", f"{what} is {value.__func__.__qualname__}")
-            self.root(value.__func__, what)
-            return types.MethodType(value.__func__, self.admit(self.residual.let(f"{code}.__self__"), value.__self__, what + ".__self__"))
-        k = self.residual.constant(kind)
+            self.check(code, "type", kind, "callee", f"{what} is a method")
+            function, owner = (self.admit(r.fetch(code, "part", name), getattr(value, name), f"{what}.{name}") for name in ("__func__", "__self__"))
+            return types.MethodType(function, owner)
+        if kind is functools.partial:
+            self.check(code, "type", kind, "callee", f"{what} is a partial")
+            function, arguments, named = (self.admit(r.fetch(code, "part", name), getattr(value, name), f"{what}.{name}") for name in ("func", "args", "keywords"))
+            return functools.partial(function, *arguments, **self.touch(named))
         if isinstance(value, tuple):
-            self.assume(f"type({code}) is {k} and len({code}) == {len(value)}", of_type, f"{what} is a tuple of {len(value)}")
-            parts = [self.admit(self.residual.let(f"{code}[{i}]"), each, f"{what}[{i}]", of) for i, each in enumerate(value)]
-            return kind(*parts) if hasattr(value, "_fields") else tuple(parts)
+            self.check(code, "type", kind, of_type, f"{what} is a tuple")
+            self.check(code, "length", len(value), of_type, f"{what} is a tuple of {len(value)}")
+            parts = [self.admit(r.fetch(code, "item", i), each, f"{what}[{i}]", of) for i, each in enumerate(tuple(value))]
+            return tuple.__new__(kind, parts)
         if kind not in (list, dict, types.CellType) and not is_plain_class(kind):
             raise NotConvertible(f"{what} is a {kind.__module__}.{kind.__qualname__}, of which it isn't known what it depends on")
-        self.assume(f"type({code}) is {k}", of_type, f"{what} is {kind.__name__}")
+        self.check(code, "type", kind, of_type, f"{what} is {kind.__name__}")
         if known := self.case.known.get(id(value)) if self.is_of_case(code) else self.known(value):
-            self.check(f"{code} is {known[1]}", "same", True, "constant", f"{what} is {known[2]}")
+            self.check(code, "is", known[1], "constant", f"{what} is {known[2]}")
         else:
             if kind in (list, dict) and self.is_of_case(code):
                 raise NotConvertible(f"{what} is a {kind.__name__} of an object of a recursion")
@@ -161,9 +276,19 @@ class Recording(Numbers):
                 self.mutable.append(code)
         return value
 
+    def _bound(self, code, value, what):
+        """A method of a built-in type, with the object that it is of."""
+        self.check(code, "type", types.BuiltinMethodType, "callee", f"{what} is a method of a built-in type")
+        name = self.residual.fetch(code, "part", "__name__")
+        self.check(name, "equal", value.__name__, "callee", f"{what} is {value.__qualname__}")
+        owner = self.admit(self.residual.fetch(code, "part", "__self__"), value.__self__, f"{what}.__self__")
+        if type(owner) not in (list, dict, str, bytes, tuple, int, float):
+            raise NotConvertible(f"{what} is a method of a {type(owner).__qualname__}, of which it isn't known what it depends on")
+        return getattr(owner, value.__name__)
+
     def _tensor(self, code, tensor, what, of_type):
         if found := self._by_tensor.get(id(tensor)):
-            self.check(f"{code} is {found.code}", "same", True, "constant", f"{what} is {found.what}")
+            self.check(code, "is", found.code, "constant", f"{what} is {found.what}")
             return found.copy
         if tensor.dtype in dtypes.COMPLEX_FLOATING:
             raise NotConvertible(f"{what} is complex")
@@ -174,12 +299,12 @@ class Recording(Numbers):
         entry = self.fed(code, tensor, what)
         self._by_tensor[id(tensor)] = entry
         if tensor.requires_grad and tensor.grad is not None:
-            gradient = self.fed(f"{code}.grad", tensor.grad, what + ".grad")
+            gradient = self.fed(f"{code}.grad", tensor.grad, what + ".grad")  # no name: it is read where it is used alone
             self.first_gradients[id(entry.copy)] = gradient
             entry.copy.grad = gradient.copy
         return entry.copy
 
-    def fed(self, code, tensor, what):
+    def fed(self, code, tensor, what, made=False):
         """An input of the graph: what `code` gives before each run. The program works on a copy of what the tape watches."""
         if self.is_of_case(code):
             raise NotConvertible(f"{what} is a tensor of an object of a recursion")
@@ -191,14 +316,14 @@ class Recording(Numbers):
             copy = _eager.copy(watched)
             if tensor.requires_grad:
                 copy.requires_grad = True
-        entry = Input(code, tensor, watched, copy, number, what)
+        entry = Input(code, tensor, watched, copy, number, what, made)
         self.inputs.append(entry)
         self.know(copy, code, what)
         return entry
 
     def made(self, code, tensor):
         """A tensor that is computed before the graph runs."""
-        return self.fed(self.residual.let(code, letter="r"), tensor, "a tensor of numbers").copy
+        return self.fed(self.residual.let(code, letter="r"), tensor, "a tensor of numbers", True).copy
 
     @contextlib.contextmanager
     def _before_regions(self):
@@ -324,19 +449,19 @@ class Recording(Numbers):
             raise NotConvertible(f"{what} has {len(x)} elements")
         if type(x) is list:
             count = self.tails.pop(id(x), (x, len(x)))[1]
-            self.assume(f"len({code}) == {count}", "trip count", f"{what} has {count} elements", relaxes)
+            self.check(code, "length", count, "trip count", f"{what} has {count} elements", relaxes)
             self._keep(x, x[:count])
-            parts = [self.admit(self.residual.let(f"{code}[{i}]", letter="v"), x[i], f"{what}[{i}]") for i in range(count)]
+            parts = [self.admit(self.residual.fetch(code, "item", i), x[i], f"{what}[{i}]") for i in range(count)]
             x[:count] = parts
             self.admitted[id(x)] = (x, list(parts))
         else:
             keys = list(x)
-            if not all(isinstance(key, (str, int, float, bool, tuple, type(None))) for key in keys):
+            if not all(map(is_constant, keys)):
                 raise NotConvertible(f"{what} has keys that aren't numbers or texts")
-            self.assume(f"{self.residual.constant(_eager.has_keys)}({code}, {self.residual.constant(tuple(keys))})", "trip count", f"{what} has the keys {keys}")
+            self.check(code, "keys", self._kept.setdefault(id(x), tuple(keys)), "trip count", f"{what} has the keys {keys}")
             self._keep(x, dict(x))
             for key in keys:
-                x[key] = self.admit(self.residual.let(f"{code}[{self.residual.constant(key)}]", letter="v"), x[key], f"{what}[{key!r}]")
+                x[key] = self.admit(self.residual.fetch(code, "key", key), x[key], f"{what}[{key!r}]")
             self.admitted[id(x)] = (x, dict(x))
         return x
 

@@ -1,12 +1,13 @@
-"""What is left of a call once it is recorded: Python code that checks the assumptions, runs the graph and does the effects.
+"""What is left of a call once it is recorded: reads and checks, Python code of numbers, the graph, and effects.
 
     before = [fetch what the call reads, check assumptions of it, compute numbers]   -> a failed one ends it: nothing has happened
     graph                                                                            -> results in memory of their own
     after  = [read numbers of the results, check assumptions of them, compute]       -> the same
     effects = [write tensors, attributes, lists, and the like]                       -> none of which can fail
 
-Most assumptions compare a value that nothing else depends on with an object: these are checked together, in one call (python/EagerGuards.cpp),
-before anything uses such a value.
+What the call reads of the program's world is a list of steps over registers, done in one call of C++ (python/EagerGuards.cpp), and so are nearly all
+assumptions. They run no code of the program. Python's lines compute numbers, and check these; what is read by way of such a number is another
+list behind it: a name's level says behind how many lists it is known.
 
 Invariant: the code before the effects changes nothing that the program could see. So a failed assumption leaves no trace.
 Source: Jeong et al., JANUS, NSDI 2019: assertions, and state written back at the end.
@@ -17,7 +18,11 @@ import re
 from .. import _eager
 from .scalars import NotConvertible
 
-KINDS = ("branch", "trip count", "type", "shape", "constant", "attribute's type", "callee", "global")
+KINDS = ("branch", "trip count", "type", "shape", "constant", "attribute's type", "callee", "global", "class")
+MISSING = object()  # what a class has where it has nothing
+
+# What is read of an object, as Python's code of a recursion's scope says it.
+_READS = {"dict": "{0}.__dict__", "key": "{0}[{1}]", "item": "{0}[{1}]", "part": "{0}.{1}"}
 
 # Tests take kinds out, to show that each is needed.
 unguarded = set()
@@ -51,13 +56,49 @@ class Scope:
         return "\n".join([*lines, f" return {', '.join(parts)}"])
 
 
+class _Steps:
+    """Reads and checks that are done in one call. names: registers of the values that are given, of constants, and of what is read."""
+
+    def __init__(self):
+        self.steps, self.numbers = [], []  # numbers: of the assumptions that the steps check; None of those that read
+        self.given, self.constants, self.read = [], [], []
+
+    def add(self, kind, number, code, other=0, with_=None):
+        self.steps.append((kind, code, other, with_))
+        self.numbers.append(number)
+
+    def compiled(self, values, wanted):
+        """values: constants by their names; wanted: the names that something behind it uses. Guards, the names that are given and those that come out."""
+        read = dict.fromkeys(self.read)
+        constants, given = {}, {}
+
+        def note(code):
+            if isinstance(code, str) and code not in read:
+                (constants if code in values else given)[code] = None
+
+        for kind, code, other, _ in self.steps:
+            for each in [*code, *other] if isinstance(code, list) else [code, other]:
+                note(each)
+        registers = {name: i for i, name in enumerate([*given, *constants, *read])}
+        steps = []
+        for kind, code, other, with_ in self.steps:
+            if isinstance(code, list):
+                steps.append((kind, -1, 0, tuple([registers[each] for each in codes] for codes in (code, other))))
+            else:
+                steps.append((kind, registers[code], registers.get(other, other) if isinstance(other, str) else other, with_))
+        out = [name for name in read if name in wanted]
+        guards = _eager.Guards(len(given), tuple(values[name] for name in constants), steps, [registers[name] for name in out])
+        return guards, list(given), out
+
+
 class Residual:
     def __init__(self):
         self.scopes = []
-        self.before, self.after, self.effects = [], [], []
+        self.after, self.effects = [], []
         self.assumptions, self.constants = [], {}
         self._names, self._count, self._assumed = {}, 0, set()
-        self._together, self._unchecked = [], set()  # checks that are to come, and the values that they are of
+        self._steps, self._lines, self._levels = [], [], {}  # by levels; levels of names: of what a list reads, and of Python's lines behind it
+        self._fetched, self._classes = {}, {}
 
     def name(self, letter):
         self._count += 1
@@ -71,18 +112,65 @@ class Residual:
             self.constants[self._names[key]] = value
         return self._names[key]
 
+    # ---- levels
+
+    def _level(self, text, computed=True):
+        """The first level at which all names of a text are known: of a line behind the list, or (not computed) of a step of the list."""
+        level = 0
+        for word in set(re.findall(r"\w+", text)):
+            at, is_computed = self._levels.get(word, (0, False))
+            level = max(level, at + (is_computed and not computed))
+        return level
+
+    def _at(self, level):
+        while len(self._steps) <= level:
+            self._steps.append(_Steps())
+            self._lines.append([])
+        return self._steps[level]
+
+    def _line(self, line, stage, name=None, text=None):
+        """text: whose names it uses, where the line itself is a function."""
+        if stage:
+            self.after.append(line)
+            return
+        level = self._level(text or line)
+        self._at(level)
+        self._lines[level].append(line)
+        if name:
+            self._levels[name] = level, True
+
     def let(self, code, stage=0, letter="t"):
+        """The name of what an expression of Python gives."""
         if scope := self.scope_of(code):
-            if code not in scope.known:  # the numbers that it reads are the same however often it is recorded
-                scope.known[code] = self.name(letter)
-                scope.lines.append(f"{scope.known[code]} = {code}")
-                scope.names.add(scope.known[code])
-            return scope.known[code]
+            return self._let_within(scope, code, letter)
         name = self.name(letter)
-        self._line(f"{name} = {code}", stage)
+        self._line(f"{name} = {code}", stage, name)
         return name
 
+    def fetch(self, code, how, key=None):
+        """The name of what is read of an object of a name: its own `dict`, a dict's `key`, an `item` of a list or tuple, a `part` of an object of a
+        built-in type, by its name. Nothing of the program's runs, whatever the object is: its type is an assumption.
+        """
+        text = _READS[how].format(code, self.constant(key) if how == "key" else key)
+        if scope := self.scope_of(code):
+            return self._let_within(scope, text, "v")
+        if text not in self._fetched:
+            self._fetched[text] = name = self.name("v")
+            level = self._level(code, False)
+            steps = self._at(level)
+            steps.add(how, None, code, key if how == "item" else 0, key if how in ("key", "part") else None)
+            steps.read.append(name)
+            self._levels[name] = level, False
+        return self._fetched[text]
+
     # ---- functions within
+
+    def _let_within(self, scope, code, letter):
+        if code not in scope.known:  # the numbers that it reads are the same however often it is recorded
+            scope.known[code] = self.name(letter)
+            scope.lines.append(f"{scope.known[code]} = {code}")
+            scope.names.add(scope.known[code])
+        return scope.known[code]
 
     def scope_of(self, code):
         """The scope that an expression belongs to."""
@@ -102,7 +190,6 @@ class Residual:
 
     def walk(self, scopes, root, walker, most):
         """The name of what `walker` gives for the functions of the scopes, which may still grow, and a structure of `most` objects at most."""
-        self._check()
         name, walker = self.name("t"), self.constant(walker)
 
         def lines():
@@ -110,16 +197,10 @@ class Residual:
             texts = [line for each in scopes for line in each.text().split("\n")]
             return [*texts, f"{name} = {walker}(({''.join(f'of_{each.argument}, ' for each in scopes)}), {root}, {widths}, {most})"]
 
-        self.before.append(lines)
+        self._line(lines, 0, name, root)
         return name
 
-    def _line(self, line, stage):
-        if stage:
-            self.after.append(line)
-            return
-        if self._unchecked and not self._unchecked.isdisjoint(re.findall(r"\w+", line)):
-            self._check()
-        self.before.append(line)
+    # ---- assumptions
 
     def _number(self, key, assumption):
         """Of an assumption that is to be checked."""
@@ -137,35 +218,70 @@ class Residual:
             self._line(f"if not ({condition}): failed.append({number}); return failed", stage)
 
     def check(self, code, kind, like, assumption):
-        """That what an expression of names gives is (like) what is given, by a kind of the guards."""
-        number = self._number((code, kind, self.constant(like)), assumption)
-        if number is not None and (scope := self.scope_of(code)):
-            scope.lines.append(f"if {self.constant(_eager.Guards([(kind, like)]).failed)}(({code},)) >= 0: return None")
-        elif number is not None:
-            self._together.append((code, kind, like, number))
-            self._unchecked.add(code)
-
-    def _check(self):
-        if not self._together:
+        """That what has a name is (like) what is given, by a kind of the guards."""
+        if not code.isidentifier():
+            code = self.let(code)
+        number = self._number((code, kind, like if isinstance(like, (str, int)) else self.constant(like)), assumption)
+        if number is None:
             return
-        codes, kinds, likes, numbers = zip(*self._together)
-        self._together, self._unchecked = [], set()
-        holds = self.constant(_eager.Guards(list(zip(kinds, likes))).failed)
-        self.before.append(f"if (at := {holds}(({', '.join(codes)},))) >= 0: failed.append({self.constant(numbers)}[at]); return failed")
+        if scope := self.scope_of(code):
+            scope.lines.append(self._check_within(code, kind, like))
+            return
+        level = max(self._level(code, False), self._level(like, False) if kind == "is" else 0)
+        is_register = kind in ("is", "length")
+        self._at(level).add(kind, number, code, like if is_register else 0, None if is_register else like)
+
+    def _check_within(self, code, kind, like):
+        if kind == "is":
+            return f"if {code} is not {like}: return None"
+        number, with_ = (like, None) if kind == "length" else (0, like)
+        guards = _eager.Guards(1, (), [(kind, 0, number, with_)], [])
+        return f"if {self.constant(guards.run)}(({code},)) != (): return None"
+
+    def check_several(self, kind, codes, others, assumption):
+        """That objects are `distinct`, or that the memory of tensors that are written is `apart` from each other's and from that of others."""
+        codes, others = ([each if each.isidentifier() else self.let(each) for each in part] for part in (codes, others))
+        number = self._number((kind, *codes, "", *others), assumption)
+        if number is not None:
+            self._at(self._level(" ".join([*codes, *others]), False)).add(kind, number, codes, others)
+
+    def check_class(self, cls, entry, assumption):
+        """That a class has what it has: `entry` of (dict, name), with what it is, or its type and True."""
+        guard = self._classes.get(cls)
+        if guard is None:
+            number = self._number(("class", self.constant(cls)), assumption)
+            guard = self._classes[cls] = {}
+            if number is not None:
+                self._at(0).add("class", number, self.constant(cls), 0, (cls, type(cls), type.__dict__["__mro__"].__get__(cls), guard.values()))
+        if entry is not None:
+            guard[(id(entry[0]), *entry[1:2])] = entry
+
+    # ---- all together
 
     def compiled(self, inputs, program, types, result, may_fail=False):
         """The function of (arguments, named arguments, an empty list `failed`); gives `failed` where an assumption does not hold."""
-        self._check()
         lines = ["def run(arguments, named, failed):", " try:"]
-        for line in self.before:
-            lines += ["  " + each for each in ([line] if isinstance(line, str) else line())]
-        if program is not None:
-            lines.append(f"  inputs = [{', '.join(inputs)}]")
-            lines.append(f"  outs = {self.constant(program.run)}(inputs, {self.constant(types)})")
-            if may_fail:  # which is known once it has run
-                lines.append("  outs[0].wait()")
-        lines += ["  " + line for line in self.after] + ["  pass", " except Exception: return failed"]
-        lines += [" " + line for line in self.effects] + [f" return {result}"]
+        behind = [] if program is None else self._graph(inputs, program, types, may_fail)
+        behind += ["  " + line for line in self.after] + ["  pass", " except Exception: return failed"]
+        behind += [" " + line for line in self.effects] + [f" return {result}"]
+        own = [["  " + each for line in level for each in ([line] if isinstance(line, str) else line())] for level in self._lines]
+        wanted = set(re.findall(r"\w+", "\n".join([*(line for level in own for line in level), *behind])))
+        for steps in self._steps:
+            wanted.update(each for _, code, other, _ in steps.steps for each in ([*code, *other] if isinstance(code, list) else [code, other]) if each not in steps.read)
+        for steps, each in zip(self._steps, own):
+            lines += ["  " + line for line in self._call(steps, wanted)] + each
         scope = dict(self.constants)
-        exec(compile("\n".join(lines), "<converted call>", "exec"), scope)
+        exec(compile("\n".join([*lines, *behind]), "<converted call>", "exec"), scope)
         return scope["run"]
+
+    def _call(self, steps, wanted):
+        if not steps.steps:
+            return []
+        guards, given, out = steps.compiled(self.constants, wanted)
+        numbers = self.constant([[] if each is None else [each] for each in steps.numbers])
+        lines = [f"got = {self.constant(guards.run)}(({''.join(each + ', ' for each in given)}))", f"if type(got) is int: failed += {numbers}[got]; return failed"]
+        return [*lines, f"{''.join(each + ', ' for each in out)} = got"] if out else lines
+
+    def _graph(self, inputs, program, types, may_fail):
+        lines = [f"  inputs = [{', '.join(inputs)}]", f"  outs = {self.constant(program.run)}(inputs, {self.constant(types)})"]
+        return [*lines, "  outs[0].wait()"] if may_fail else lines  # which is known once it has run

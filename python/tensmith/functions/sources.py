@@ -33,7 +33,7 @@ def _covers(node, code):
     """Whether the code's places lie within the node."""
     body = node.body if isinstance(node, ast.Lambda) else node
     first, last = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
-    places = [place for place in list(code.co_positions())[1:] if None not in place and place[1]]
+    places = [place for place in code.co_positions() if None not in place and place[3]]  # the first instructions are of no place
     return all(first <= (line, column) and (end, end_column) <= last for line, end, column, end_column in places)
 
 
