@@ -32,6 +32,10 @@ struct GgufTensor {
 
   /// Of the last dimension.
   int64_t rowBytes() const { return int64_t(bytes.size()) / (rows() ? rows() : 1); }
+  /// The same as whole blocks, which rows of plain floats needn't be.
+  int64_t blockBytes() const {
+    return (shape.back() + format->elements - 1) / format->elements * format->bytes;
+  }
   int64_t rows() const {
     int64_t count = 1;
     for (size_t i = 0; i + 1 < shape.size(); ++i)

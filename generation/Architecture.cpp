@@ -19,7 +19,9 @@ constexpr Family kFamilies[] = {
     {.name = "mistral", .rotation = Rotation::Neighbours},
     {.name = "qwen2"},
     {.name = "qwen3"},
+    {.name = "phi2", .activation = Activation::Gelu, .isUngated = true, .isParallel = true},
     {.name = "phi3"},
+    {.name = "starcoder2", .activation = Activation::Gelu, .isUngated = true},
     {.name = "gemma", .activation = Activation::Gelu, .scalesEmbeddings = true},
     {.name = "gemma2",
      .activation = Activation::Gelu,
@@ -78,7 +80,12 @@ Architecture architectureOf(const GgufFile &file) {
                      a.heads, a.keyHeads, a.headSize, a.rotated));
   if (sizeOr("attention.value_length", a.headSize, kMostHeadSize) != a.headSize)
     fail(file.name(), "has values of another size than keys, which is not read");
-  a.epsilon = file.real(key("attention.layer_norm_rms_epsilon"), 1e-5);
+  a.epsilon = file.real(key("attention.layer_norm_rms_epsilon"),
+                        file.real(key("attention.layer_norm_epsilon"), 1e-5));
+  if (int64_t experts = file.integer(key("expert_count"), 0))
+    fail(file.name(), fmt::format("has {} experts, of which a token has some; mixtures of experts "
+                                  "are not read",
+                                  experts));
   readRotations(a, file, key(""));
   // Files of this program's alone: GGUF's have heads in the order of their family.
   bool isHalves = file.flag(key("rope.halves"), a.family->rotation == Rotation::Halves);

@@ -2,7 +2,8 @@
 //
 // Most differences show in which tensors a file has (biases, norms of heads, norms behind a block,
 // one matrix for queries, keys and values), and are taken from there. What does not is a row of a
-// table by the architecture's name: Llama and Mistral, Qwen 2 and 3, Gemma 1 to 3, Phi 3. Sources:
+// table by the architecture's name: Llama and Mistral, Qwen 2 and 3, Gemma 1 to 3, Phi 2 and 3,
+// StarCoder 2. Sources:
 // the GGUF specification's keys; the families' model cards and reports (arXiv 2307.09288,
 // 2310.06825, 2407.10671, 2505.09388, 2403.08295, 2408.00118, 2503.19786, 2404.14219).
 #pragma once
@@ -22,6 +23,8 @@ struct Family {
   Rotation rotation = Rotation::Halves;
   Activation activation = Activation::Silu;
   bool scalesEmbeddings = false; // by the root of their size
+  bool isUngated = false;        // what feeds forward has one matrix before its activation
+  bool isParallel = false;       // attention and feeding forward may read the same norm
   /// Of so many layers all but the last have the window; 1: all have it, 0: none.
   int windowPeriod = 1;
   double windowBase = 0; // of the rotation in layers with a window; 0: as in the others

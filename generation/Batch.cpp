@@ -59,7 +59,7 @@ uint64_t Batch::add(BatchRequest request) {
     failUsage(fmt::format("{} tokens are more than the context of {} takes", request.prompt.size(),
                           model_->contextLength()));
   model_->check(request.prompt);
-  Sampler sampler(request.settings.sampling);
+  Sampler sampler(request.settings.sampling, int64_t(request.prompt.size()));
   std::vector<Token> tokens = request.prompt;
   waiting_.push_back(
       {++numbers_, std::move(request), std::move(sampler), std::move(tokens), {}, false, {}});
@@ -277,6 +277,8 @@ void Batch::drawTokens(const Part &part) {
 /// The token, if the text goes on; otherwise the sequence is no more.
 std::optional<Token> Batch::draw(Sequence &sequence, std::span<float> logits) {
   BatchRequest &request = sequence.request;
+  if (request.look)
+    request.look(logits);
   if (request.constrain)
     request.constrain(logits);
   Token token = sequence.sampler.next(logits, sequence.tokens);

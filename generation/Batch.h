@@ -39,7 +39,9 @@ enum class BatchEnd { Stopped, Length, Cancelled };
 struct BatchRequest {
   std::vector<Token> prompt;
   GenerationSettings settings;
-  /// Has the logits before a token is drawn, and may lower some; optional.
+  /// Has the logits as the model gives them, before a token is drawn; optional.
+  std::function<void(std::span<const float>)> look;
+  /// Has the logits behind that, and may lower some; optional.
   std::function<void(std::span<float>)> constrain;
   /// Has each token but one that ends; false ends the text. Called within `step`, as `end` is.
   std::function<bool(Token)> give;

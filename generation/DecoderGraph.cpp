@@ -69,14 +69,14 @@ private:
   }
 
   void writeLogits(Value x) {
-    x = normalised(x, "output_norm.weight", a_.width, 1);
+    x = normalised(x, "output_norm", a_.width, 1);
     if (isPaged())
       g_.output("hidden", x);
     if (!hasLogits())
       return;
-    bool isTied = !file_.find("output.weight");
-    Value logits =
-        product(x, isTied ? "token_embd.weight" : "output.weight", a_.width, a_.vocabulary);
+    Value logits = file_.find("output.weight")
+                       ? linear(x, "output", a_.width, a_.vocabulary)
+                       : product(x, "token_embd.weight", a_.width, a_.vocabulary);
     g_.output("logits", a_.logitCap > 0 ? capped(logits, a_.logitCap) : logits);
   }
 
@@ -93,15 +93,19 @@ private:
     if (tensor.shape != Shape{rows, columns})
       fail(file_.name(), fmt::format("'{}' is of {}, where the architecture needs {}x{}", name,
                                      toString(tensor.shape), rows, columns));
-    if (!tensor.format || columns % tensor.format->elements)
-      fail(file_.name(),
-           fmt::format("'{}' has rows of {} numbers, which are no whole blocks", name, columns));
+    if (!tensor.format)
+      fail(file_.name(), fmt::format("'{}' has integers where floats are needed", name));
     auto [found, isNew] = matrices_.try_emplace(name);
     if (isNew) {
       inputs_.weights.push_back(&tensor);
-      found->second = g_.input(name, TS_U8, {number(rows), number(tensor.rowBytes())});
+      found->second = g_.input(name, TS_U8, {number(rows), number(tensor.blockBytes())});
     }
     return found->second;
+  }
+  /// By how much rows are shorter than their blocks, whose last one is filled up with zeros.
+  int64_t missing(const std::string &name, int64_t columns) {
+    int64_t elements = file_.tensor(name).format->elements;
+    return (elements - columns % elements) % elements;
   }
   std::string formatOf(const std::string &name) {
     return std::string(file_.tensor(name).format->name);
@@ -111,6 +115,9 @@ private:
     std::string order = name.substr(0, name.rfind('.')) + ".order"; // numbers of columns
     if (file_.find(order))
       x = g_.op("gather", {x, cast(vector(order, columns), TS_I64)}, {{"axis", int64_t(1)}});
+    if (int64_t more = missing(name, columns))
+      x = g_.op("pad", {x},
+                {{"low", std::vector<int64_t>{0, 0}}, {"high", std::vector<int64_t>{0, more}}});
     return g_.op("block_product", {x, weights},
                  {{"format", formatOf(name)}, {"x_bits", int64_t(options_.exact ? 0 : 8)}});
   }
@@ -128,11 +135,16 @@ private:
     Value y = product(x, name + ".weight", columns, rows);
     return file_.find(name + ".bias") ? g_.op("add", {y, vector(name + ".bias", rows)}) : y;
   }
+  /// With a bias the numbers' mean is taken off before (LayerNorm), without one it isn't (RMSNorm).
   Value normalised(Value x, const std::string &name, int64_t size, int64_t axis) {
-    return g_.op("rms_norm", {x, vector(name, size)}, {{"axis", axis}, {"epsilon", a_.epsilon}});
+    std::vector<NamedAttribute> attributes = {{"axis", axis}, {"epsilon", a_.epsilon}};
+    Value scale = vector(name + ".weight", size);
+    return file_.find(name + ".bias")
+               ? g_.op("layer_norm", {x, scale, vector(name + ".bias", size)}, attributes)
+               : g_.op("rms_norm", {x, scale}, attributes);
   }
   Value normalisedIfThere(Value x, const std::string &name) {
-    return file_.find(name) ? normalised(x, name, a_.width, 1) : x;
+    return file_.find(name + ".weight") ? normalised(x, name, a_.width, 1) : x;
   }
   Value capped(Value x, double cap) {
     return g_.op("mul", {g_.op("tanh", {g_.op("div", {x, g_.scalar(cap)})}), g_.scalar(cap)});
@@ -144,6 +156,8 @@ private:
     Value rows = g_.op("gather", {matrix("token_embd.weight", a_.width, a_.vocabulary), tokens},
                        {{"axis", int64_t(0)}});
     Value x = g_.op("block_values", {rows}, {{"format", formatOf("token_embd.weight")}});
+    if (missing("token_embd.weight", a_.width))
+      x = g_.columns(x, 0, 1, {t_, number(a_.width)});
     return a_.family->scalesEmbeddings
                ? g_.op("mul", {x, g_.scalar(double(float(std::sqrt(double(a_.width)))))})
                : x;
@@ -151,10 +165,14 @@ private:
 
   Value block(Value x, int64_t layer) {
     std::string at = "blk." + number(layer) + ".";
-    Value y = attention(normalised(x, at + "attn_norm.weight", a_.width, 1), layer, at);
-    x = g_.op("add", {x, normalisedIfThere(y, at + "post_attention_norm.weight")});
-    y = feedForward(normalised(x, at + "ffn_norm.weight", a_.width, 1), at);
-    return g_.op("add", {x, normalisedIfThere(y, at + "post_ffw_norm.weight")});
+    Value normed = normalised(x, at + "attn_norm", a_.width, 1);
+    Value y = attention(normed, layer, at);
+    x = g_.op("add", {x, normalisedIfThere(y, at + "post_attention_norm")});
+    // Both of what the block begins with, where there is one norm for them.
+    if (a_.family->isParallel && !file_.find(at + "ffn_norm.weight"))
+      return g_.op("add", {x, feedForward(normed, at)});
+    y = feedForward(normalised(x, at + "ffn_norm", a_.width, 1), at);
+    return g_.op("add", {x, normalisedIfThere(y, at + "post_ffw_norm")});
   }
 
   Value attention(Value x, int64_t layer, const std::string &at) {
@@ -170,8 +188,8 @@ private:
       k = linear(x, at + "attn_k", a_.width, keys);
       v = linear(x, at + "attn_v", a_.width, keys);
     }
-    q = rotated(heads(q, a_.heads, at + "attn_q_norm.weight"), a_.heads, layer);
-    k = rotated(heads(k, a_.keyHeads, at + "attn_k_norm.weight"), a_.keyHeads, layer);
+    q = rotated(heads(q, a_.heads, at + "attn_q_norm"), a_.heads, layer);
+    k = rotated(heads(k, a_.keyHeads, at + "attn_k_norm"), a_.keyHeads, layer);
     v = g_.reshape(v, {t_, number(a_.keyHeads), number(a_.headSize)});
     news_.push_back(asKept(k)), news_.push_back(asKept(v));
     Value y = attend(q, layer);
@@ -180,7 +198,7 @@ private:
 
   Value heads(Value x, int64_t count, const std::string &norm) {
     x = g_.reshape(x, {t_, number(count), number(a_.headSize)});
-    return file_.find(norm) ? normalised(x, norm, a_.headSize, 2) : x;
+    return file_.find(norm + ".weight") ? normalised(x, norm, a_.headSize, 2) : x;
   }
 
   /// [t, heads, size], each pair turned by its position's angle.
@@ -299,6 +317,9 @@ private:
     if (file_.find(at + "ffn_gate.weight")) {
       gate = linear(x, at + "ffn_gate", a_.width, inner);
       up = linear(x, at + "ffn_up", a_.width, inner);
+    } else if (a_.family->isUngated) {
+      return linear(activated(linear(x, at + "ffn_up", a_.width, inner)), at + "ffn_down", inner,
+                    a_.width);
     } else {
       Value both = linear(x, at + "ffn_up", a_.width, 2 * inner);
       gate = g_.columns(both, 0, 1, {t_, number(inner)});

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace tensmith::generation {
@@ -40,12 +41,23 @@ Module moduleOf(GraphOf &graph, const ModelSettings &settings) {
   return Module::load(bytes.data(), bytes.size());
 }
 
-/// A view of the file, which the model keeps mapped.
+/// A view of the file, which the model keeps mapped; a copy where rows are no whole blocks, and
+/// have to be filled up.
 Tensor viewOf(const GgufTensor &tensor) {
   bool isVector = tensor.shape.size() == 1;
   std::vector<int64_t> shape = tensor.shape;
   if (!isVector)
-    shape = {tensor.rows(), tensor.rowBytes()};
+    shape = {tensor.rows(), tensor.blockBytes()};
+  if (!isVector && tensor.blockBytes() != tensor.rowBytes()) {
+    Tensor filled(TS_U8, shape);
+    auto bytes = size_t(tensor.rowBytes()), missing = size_t(tensor.blockBytes()) - bytes;
+    uint8_t *to = filled.as<uint8_t>();
+    for (int64_t row = 0; row < tensor.rows(); ++row, to += bytes + missing) {
+      std::memcpy(to, tensor.bytes.data() + size_t(row) * bytes, bytes);
+      std::memset(to + bytes, 0, missing);
+    }
+    return filled;
+  }
   ts_tensor *handle = nullptr;
   detail::check(ts_tensor_borrow(isVector ? TS_F32 : TS_U8, shape.data(), shape.size(),
                                  const_cast<std::byte *>(tensor.bytes.data()), nullptr, nullptr,
@@ -90,8 +102,12 @@ const LanguageModel::Part &LanguageModel::part(DecoderForm form, int64_t positio
       buildDecoder(graph, architecture_, file_, {form, settings_.exact, positions, cache_});
   SessionOptions options;
   options.threads = settings_.threads;
-  for (const GgufTensor *tensor : inputs.weights)
-    part.weights.push_back(viewOf(*tensor));
+  for (const GgufTensor *tensor : inputs.weights) {
+    auto [found, isNew] = views_.try_emplace(tensor);
+    if (isNew)
+      found->second = viewOf(*tensor);
+    part.weights.push_back(found->second);
+  }
   part.session = std::make_unique<Session>(moduleOf(graph, settings_), options);
   return part;
 }
@@ -186,7 +202,7 @@ void Context::compute(std::span<const Token> tokens) {
 Generated generate(Context &context, std::span<const Token> prompt,
                    const GenerationSettings &settings,
                    const std::function<bool(Token, const std::string &)> &give) {
-  Sampler sampler(settings.sampling);
+  Sampler sampler(settings.sampling, int64_t(prompt.size()));
   const Tokenizer &tokenizer = context.model().tokenizer();
   int64_t most = context.model().contextLength();
   Generated result;

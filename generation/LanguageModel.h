@@ -72,6 +72,7 @@ private:
   int64_t context_ = 0;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<DecoderForm, int64_t>, Part> parts_;
+  mutable std::map<const GgufTensor *, Tensor> views_; // of the file's tensors, for all parts
 };
 
 /// A conversation, used by one thread at a time.

@@ -9,7 +9,8 @@
 
 namespace tensmith::generation {
 
-Sampler::Sampler(const SamplingSettings &settings) : settings_(settings), random_(settings.seed) {
+Sampler::Sampler(const SamplingSettings &settings, int64_t prompt)
+    : settings_(settings), prompt_(prompt), random_(settings.seed) {
   auto require = [](bool holds, const char *what) {
     if (!holds)
       failUsage(what);
@@ -21,7 +22,24 @@ Sampler::Sampler(const SamplingSettings &settings) : settings_(settings), random
   require(settings.minP >= 0 && settings.minP <= 1, "min p is in [0, 1]");
   require(settings.repeatPenalty > 0 && std::isfinite(settings.repeatPenalty),
           "the penalty of repetition is above 0; 1 is none");
+  require(std::abs(settings.presencePenalty) <= 2 && std::abs(settings.frequencyPenalty) <= 2,
+          "the penalties 'presence_penalty' and 'frequency_penalty' are in [-2, 2]");
   require(settings.repeatLast >= 0, "the tokens that repetition is looked for in are a number");
+}
+
+void Sampler::shift(std::span<const Token> past) {
+  auto add = [&](Token token, double what) {
+    if (token >= 0 && size_t(token) < candidates_.size())
+      candidates_[size_t(token)].logit += float(what);
+  };
+  for (auto [token, bias] : settings_.biases)
+    add(token, bias);
+  if (settings_.presencePenalty == 0 && settings_.frequencyPenalty == 0)
+    return;
+  std::set<Token> seen;
+  for (Token token : past.subspan(std::min(past.size(), size_t(prompt_))))
+    add(token,
+        -settings_.frequencyPenalty - (seen.insert(token).second ? settings_.presencePenalty : 0));
 }
 
 void Sampler::holdBack(std::span<const Token> past) {
@@ -67,6 +85,7 @@ Token Sampler::next(std::span<const float> logits, std::span<const Token> past) 
     candidates_.push_back({Token(i), std::isnan(logits[i]) ? -INFINITY : logits[i]});
   if (candidates_.empty())
     return 0;
+  shift(past);
   holdBack(past);
   if (settings_.temperature == 0)
     return std::ranges::max_element(candidates_, {}, &Candidate::logit)->token;

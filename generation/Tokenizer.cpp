@@ -2,8 +2,8 @@
 #include "generation/Tokenizer.h"
 
 #include "files/Failure.h"
+#include "generation/tokenizer/FilePipeline.h"
 #include "generation/tokenizer/Pipeline.h"
-#include "generation/tokenizer/UnigramFile.h"
 #include "generation/unicode/Unicode.h"
 
 #include <algorithm>
@@ -16,25 +16,62 @@ namespace {
 /// tokenizer.ggml.token_type.
 enum TokenKind : uint8_t { Normal = 1, Unknown, Control, Users, Unused, Byte };
 
-constexpr WordPattern kPatterns[] = {
-    {.name = "gpt-2"},
-    {.name = "default"},
-    {.name = "llama-bpe",
-     .ignoresCase = true,
-     .letterPrefix = true,
-     .mostDigits = 3,
-     .newlinesApart = true},
-    {.name = "llama3",
-     .ignoresCase = true,
-     .letterPrefix = true,
-     .mostDigits = 3,
-     .newlinesApart = true},
-    {.name = "qwen2",
-     .ignoresCase = true,
-     .letterPrefix = true,
-     .mostDigits = 1,
-     .newlinesApart = true},
+constexpr WordPattern kGpt2{};
+constexpr WordPattern kLlama3{
+    .ignoresCase = true, .letterPrefix = true, .mostDigits = 3, .newlinesApart = true};
+constexpr WordPattern kQwen2{
+    .ignoresCase = true, .letterPrefix = true, .mostDigits = 1, .newlinesApart = true};
+
+// What others cut by, as the models publish it.
+#define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SIGNS_AND_SPACES " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define OTHER "[^\\r\\n\\p{L}\\p{N}]?"
+#define SHORTENED "('[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?"
+
+/// How words are cut by the name of it (tokenizer.ggml.pre): by code, or by expressions in turn.
+struct WordCut {
+  std::vector<std::string_view> names;
+  const WordPattern *pattern = nullptr;
+  std::vector<std::string> expressions = {};
+  bool takesWholeWords = false;
 };
+const std::vector<WordCut> &wordCuts() {
+  static const std::vector<WordCut> kCuts = {
+      {{"gpt-2", "phi-2", "mpt", "olmo", "jais"}, &kGpt2},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"}, &kLlama3, {}, true},
+      {{"dbrx", "smaug-bpe"}, &kLlama3},
+      {{"qwen2", "deepseek-r1-qwen", "stablelm2"}, &kQwen2},
+      {{"tekken"},
+       nullptr,
+       {OTHER UPPER "*" LOWER "+|" OTHER UPPER "+" LOWER "*|\\p{N}|" SIGNS_AND_SPACES},
+       true},
+      {{"gpt-4o", "llama4"},
+       nullptr,
+       {OTHER UPPER "*" LOWER "+" SHORTENED "|" OTHER UPPER "+" LOWER "*" SHORTENED
+                    "|\\p{N}{1,3}|" SIGNS_AND_SPACES}},
+      {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone"},
+       nullptr,
+       {"\\p{N}", GPT2_WORDS "|\\s+"}},
+      {{"falcon"}, nullptr, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2_WORDS, "[0-9][0-9][0-9]"}},
+      {{"default"},
+       nullptr,
+       {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2_WORDS, "\\p{N}+", "[0-9][0-9][0-9]"}},
+  };
+  return kCuts;
+}
+
+const WordCut &wordCutOf(const GgufFile &file) {
+  std::string pre = file.text("tokenizer.ggml.pre", "default"), known;
+  for (const WordCut &cut : wordCuts()) {
+    if (std::ranges::find(cut.names, pre) != cut.names.end())
+      return cut;
+    for (std::string_view name : cut.names)
+      known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  fail(file.name(), "cuts words by '" + pre + "'; known are " + known);
+}
 
 constexpr std::string_view kSpace = "\xe2\x96\x81"; // U+2581, which SentencePiece has for a space
 
@@ -124,12 +161,8 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 } // namespace
 
 void Tokenizer::readRanks(const GgufFile &file) {
-  std::string pre = file.text("tokenizer.ggml.pre", "default");
-  auto pattern =
-      std::ranges::find_if(kPatterns, [&](const WordPattern &p) { return p.name == pre; });
-  if (pattern == std::end(kPatterns))
-    fail(file.name(), "cuts words by '" + pre + "'; gpt-2, llama-bpe and qwen2 are known");
-  pattern_ = pattern;
+  const WordCut &cut = wordCutOf(file);
+  pattern_ = cut.pattern, takesWholeWords_ = cut.takesWholeWords;
   int rank = 0;
   for (const std::string &pair : file.texts("tokenizer.ggml.merges"))
     ranks_.try_emplace(pair, rank++);
@@ -174,6 +207,9 @@ Tokenizer Tokenizer::of(const GgufFile &file) {
       roles.ends.push_back(end);
   if (isUnigram)
     return of(unigramPipeline(file), std::move(roles));
+  if (model == "gpt2")
+    if (const WordCut &cut = wordCutOf(file); !cut.pattern)
+      return of(rankPipeline(file, cut.expressions, cut.takesWholeWords), std::move(roles));
   Tokenizer t;
   t.byScore_ = model == "llama";
   t.readPairs(file);
@@ -332,7 +368,7 @@ void Tokenizer::encodeByRank(std::string_view word, std::vector<Token> &to) cons
   std::string letters;
   for (char byte : word)
     letters += letterOf(uint8_t(byte));
-  if (auto whole = tokenOfText(letters); whole && ranks_.empty()) {
+  if (auto whole = tokenOfText(letters); whole && (takesWholeWords_ || ranks_.empty())) {
     to.push_back(*whole);
     return;
   }

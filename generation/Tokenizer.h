@@ -31,7 +31,6 @@ inline constexpr std::string_view kPart = "\xef\xb7\x90";
 
 /// How a text is cut into words, in which alone pairs are merged.
 struct WordPattern {
-  const char *name;           // tokenizer.ggml.pre
   bool ignoresCase = false;   // of contractions: 'S as 's
   bool letterPrefix = false;  // any one character that is no letter, number or newline may begin a
                               // word of letters, and not a space alone
@@ -98,6 +97,7 @@ private:
   void addBytes(std::string_view piece, std::vector<Token> &to) const;
 
   bool byScore_ = false, addsSpace_ = false, addsBeginning_ = false;
+  bool takesWholeWords_ = false; // a word that is a token is one, whatever is merged
   const WordPattern *pattern_ = nullptr;
   std::vector<std::string> texts_;
   std::vector<float> scores_;

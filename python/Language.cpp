@@ -170,8 +170,8 @@ NB_MODULE(_language, m) {
           "__init__",
           [](SamplingSettings *self, double temperature, int64_t topK, double topP, double minP,
              double repeatPenalty, int64_t repeatLast, uint64_t seed) {
-            new (self)
-                SamplingSettings{temperature, topK, topP, minP, repeatPenalty, repeatLast, seed};
+            new (self) SamplingSettings{temperature, topK, topP, minP, repeatPenalty,
+                                        repeatLast,  seed, 0,    0,    {}};
           },
           nb::arg("temperature"), nb::arg("top_k"), nb::arg("top_p"), nb::arg("min_p"),
           nb::arg("repeat_penalty"), nb::arg("repeat_last"), nb::arg("seed"));

@@ -2,10 +2,13 @@
 #include "generation/grammar/JsonSchema.h"
 
 #include "files/Failure.h"
+#include "generation/grammar/IntegerRange.h"
+#include "generation/grammar/StringPattern.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <optional>
 #include <set>
 
 namespace tensmith::generation {
@@ -165,11 +168,27 @@ private:
   }
 
   static const std::set<std::string> &known() {
-    static const std::set<std::string> kKnown = {
-        "$ref",        "anyOf",      "oneOf",    "allOf",
-        "const",       "enum",       "type",     "items",
-        "prefixItems", "minItems",   "maxItems", "minLength",
-        "maxLength",   "properties", "required", "additionalProperties"};
+    static const std::set<std::string> kKnown = {"$ref",
+                                                 "anyOf",
+                                                 "oneOf",
+                                                 "allOf",
+                                                 "const",
+                                                 "enum",
+                                                 "type",
+                                                 "items",
+                                                 "prefixItems",
+                                                 "minItems",
+                                                 "maxItems",
+                                                 "minLength",
+                                                 "maxLength",
+                                                 "properties",
+                                                 "required",
+                                                 "additionalProperties",
+                                                 "pattern",
+                                                 "minimum",
+                                                 "maximum",
+                                                 "exclusiveMinimum",
+                                                 "exclusiveMaximum"};
     return kKnown;
   }
   static bool isAnnotation(const std::string &key) {
@@ -198,10 +217,12 @@ private:
       return oneOfValues(schema, Json::array({value}), key);
     if (!value.is_array() || value.empty())
       failUsage(fmt::format("the schema's '{}' is a list of at least one", key));
-    if (key == "allOf" && value.size() > 1)
-      failUsage("the schema's 'allOf' of several can't be kept to here");
     if (key == "enum")
       return oneOfValues(schema, value, key);
+    if (key == "allOf" && value.size() > 1)
+      return of(merged(value));
+    if (key == "oneOf")
+      checkApart(value);
     GrammarRule alternatives;
     for (const Json &each : value)
       alternatives.push_back({call(of(each))});
@@ -231,23 +252,153 @@ private:
     return type == value.type_name(); // "string", "boolean", "array", "object", "null"
   }
 
-  int reference(const Json &to) {
+  /// What a reference is to.
+  const Json &placeOf(const Json &to) const {
     std::string path = to.is_string() ? to.get<std::string>() : "";
     if (!path.starts_with("#"))
       failUsage("the schema's '$ref' is to a place within it: #/$defs/NAME");
-    auto [found, isNew] = references_.try_emplace(path, -1);
-    if (!isNew)
-      return found->second;
-    const Json *place = &root_;
     try {
-      place = &root_.at(Json::json_pointer(path.substr(1)));
+      return root_.at(Json::json_pointer(path.substr(1)));
     } catch (const Json::exception &) {
       failUsage(fmt::format("the schema has no '{}'", path));
     }
+  }
+
+  int reference(const Json &to) {
+    const Json &place = placeOf(to);
+    auto [found, isNew] = references_.try_emplace(to.get<std::string>(), -1);
+    if (!isNew)
+      return found->second;
     int result = found->second = grammar.add();
-    int target = of(*place);
+    int target = of(place);
     grammar.rules[size_t(result)] = {{call(target)}};
     return result;
+  }
+
+  /// The schema itself where it is a reference to another, or `allOf` of one.
+  const Json &resolved(const Json &schema) const {
+    const Json *at = &schema;
+    for (int steps = 0; at->is_object() && steps < kMostDepth; ++steps)
+      if (at->contains("$ref"))
+        at = &placeOf((*at)["$ref"]);
+      else if (auto all = at->find("allOf");
+               all != at->end() && all->is_array() && all->size() == 1)
+        at = &(*all)[0];
+      else
+        break;
+    return *at;
+  }
+
+  // Several schemas at a time.
+
+  /// Objects of all of these, which name different properties, as one schema.
+  Json merged(const Json &schemas) const {
+    Json all = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+    for (const Json &each : schemas) {
+      const Json &schema = resolved(each);
+      bool isObject = schema.is_object() && schema.value("type", Json("object")) == "object";
+      if (isObject)
+        for (const auto &[key, value] : schema.items())
+          isObject &= isAnnotation(key) || key == "type" ||
+                      (key == "properties" && value.is_object()) ||
+                      (key == "required" && value.is_array());
+      if (!isObject)
+        failUsage("the schema's 'allOf' of several is kept to for objects with 'properties' and "
+                  "'required' alone");
+      Json properties = schema.value("properties", Json::object());
+      for (const auto &[name, value] : properties.items()) {
+        if (all["properties"].contains(name) && all["properties"][name] != value)
+          failUsage(fmt::format("the schemas of 'allOf' say different things of '{}'", name));
+        all["properties"][name] = value;
+      }
+      for (const Json &name : schema.value("required", Json::array()))
+        all["required"].push_back(name);
+    }
+    return all;
+  }
+
+  /// Texts follow one alternative; that no other fits as well, as `oneOf` asks for, has to be
+  /// certain beforehand.
+  void checkApart(const Json &alternatives) const {
+    for (size_t i = 0; i < alternatives.size(); ++i)
+      for (size_t j = 0; j < alternatives.size(); ++j)
+        if (i != j && !isApart(alternatives[i], alternatives[j], 0))
+          failUsage(fmt::format("a value may follow both alternatives {} and {} of the schema's "
+                                "'oneOf', as far as can be told here; use 'anyOf', or a property "
+                                "that is required in each and has another 'const'",
+                                std::min(i, j) + 1, std::max(i, j) + 1));
+  }
+
+  /// Whether no value that is written by one schema follows the other.
+  bool isApart(const Json &writtenBy, const Json &other, int depth) const {
+    const Json &made = resolved(writtenBy), &with = resolved(other);
+    if (++pairs_ > kMostPairs)
+      failUsage("the schema's 'oneOf' has too many alternatives to hold against one another");
+    if (depth > kMostApart || !made.is_object())
+      return false;
+    if (!with.is_object())
+      return with == Json(false);
+    for (const char *key : {"anyOf", "oneOf"}) {
+      auto all = [&](const Json &schema, auto isFine) {
+        return schema.contains(key) && schema[key].is_array() &&
+               std::ranges::all_of(schema[key], isFine);
+      };
+      if (all(made, [&](const Json &each) { return isApart(each, with, depth + 1); }) ||
+          all(with, [&](const Json &each) { return isApart(made, each, depth + 1); }))
+        return true;
+    }
+    auto mine = valuesOf(made), theirs = valuesOf(with);
+    std::vector<std::string> types = typesOf(made), others = typesOf(with);
+    auto isOf = [&](const Json &value, const std::vector<std::string> &of) {
+      return std::ranges::any_of(of, [&](auto &type) { return type == "any" || is(value, type); });
+    };
+    if (mine)
+      return std::ranges::none_of(*mine, [&](const Json &value) {
+        return theirs ? std::ranges::find(*theirs, value) != theirs->end() : isOf(value, others);
+      });
+    if (theirs)
+      return std::ranges::none_of(*theirs, [&](const Json &value) { return isOf(value, types); });
+    bool isShared = std::ranges::any_of(types, [&](const std::string &type) {
+      return std::ranges::any_of(others, [&](const std::string &one) {
+        bool areNumbers = type.ends_with("er") && one.ends_with("er"); // integer, number
+        return type == one || type == "any" || one == "any" || areNumbers;
+      });
+    });
+    if (!isShared)
+      return true;
+    return types.size() == 1 && types == others && types[0] == "object" &&
+           areObjectsApart(made, with, depth);
+  }
+
+  /// By a property that one has and the other can't, or of which they say different things.
+  bool areObjectsApart(const Json &made, const Json &with, int depth) const {
+    auto properties = [](const Json &of) { return of.value("properties", Json::object()); };
+    auto required = [](const Json &of) { return of.value("required", Json::array()); };
+    Json mine = properties(made), theirs = properties(with), needed = required(made);
+    auto has = [](const Json &list, const Json &name) {
+      return std::ranges::find(list, name) != list.end();
+    };
+    for (const Json &name : required(with)) // none but the properties are written
+      if (name.is_string() && !mine.empty() && !mine.contains(name) && !has(needed, name))
+        return true;
+    for (const Json &name : needed) {
+      if (!name.is_string())
+        continue;
+      if (!theirs.contains(name) && with.value("additionalProperties", Json(true)) == Json(false))
+        return true;
+      if (mine.contains(name) && theirs.contains(name) &&
+          isApart(mine[name.get<std::string>()], theirs[name.get<std::string>()], depth + 1))
+        return true;
+    }
+    return false;
+  }
+
+  static std::optional<std::vector<Json>> valuesOf(const Json &schema) {
+    if (schema.contains("const"))
+      return std::vector<Json>{schema["const"]};
+    if (schema.contains("enum") && schema["enum"].is_array())
+      return schema["enum"].get<std::vector<Json>>();
+    return std::nullopt;
   }
 
   std::vector<std::string> typesOf(const Json &schema) const {
@@ -261,7 +412,10 @@ private:
                   ? Json("array")
                   : Json();
     if (types.is_null())
-      return {schema.contains("minLength") || schema.contains("maxLength") ? "string" : "any"};
+      return {schema.contains("minLength") || schema.contains("maxLength") ||
+                      schema.contains("pattern")
+                  ? "string"
+                  : "any"};
     if (!types.is_array())
       types = Json::array({types});
     std::vector<std::string> names;
@@ -274,7 +428,13 @@ private:
 
   int ofType(const Json &schema, const std::string &type) {
     if (type == "string")
-      return stringOf(count(schema, "minLength", 0), count(schema, "maxLength", -1));
+      return stringOf(schema);
+    if (type == "integer" && hasBounds(schema))
+      return integerOf(schema);
+    if ((type == "number" || type == "any") && hasBounds(schema))
+      failUsage(fmt::format("the schema's 'minimum' and 'maximum' are kept to for the type "
+                            "'integer', not for '{}'",
+                            type));
     if (type == "array")
       return arrayOf(schema);
     if (type == "object")
@@ -288,6 +448,53 @@ private:
     if (found == simple.end())
       failUsage(fmt::format("the schema's type '{}' is none of JSON's", type));
     return found->second;
+  }
+
+  int stringOf(const Json &schema) {
+    auto pattern = schema.find("pattern");
+    std::string_view written;
+    if (pattern != schema.end()) {
+      if (!pattern->is_string())
+        failUsage("the schema's 'pattern' is a regular expression");
+      written = pattern->get_ref<const std::string &>();
+    } else if (auto format = schema.find("format"); format != schema.end() && format->is_string())
+      written = patternOfFormat(format->get_ref<const std::string &>());
+    bool isCounted = schema.contains("minLength") || schema.contains("maxLength");
+    if (written.data() == nullptr || (written.empty() && pattern == schema.end()))
+      return stringOf(count(schema, "minLength", 0), count(schema, "maxLength", -1));
+    if (isCounted)
+      failUsage("the schema's 'minLength' and 'maxLength' can't be kept to beside a 'pattern' or a "
+                "'format' that is one; say them by its repetitions");
+    return rule({{byteOf('"'), call(patternRule(grammar, written)), byteOf('"')}});
+  }
+
+  static constexpr const char *kBounds[] = {"minimum", "maximum", "exclusiveMinimum",
+                                            "exclusiveMaximum"};
+  static bool hasBounds(const Json &schema) {
+    return std::ranges::any_of(kBounds, [&](const char *key) { return schema.contains(key); });
+  }
+  int integerOf(const Json &schema) {
+    int64_t least = -kMostInteger, most = kMostInteger;
+    for (const char *key : kBounds) {
+      auto bound = schema.find(key);
+      if (bound == schema.end())
+        continue;
+      if (!bound->is_number())
+        failUsage(fmt::format("the schema's '{}' is a number", key));
+      auto value = std::clamp(bound->get<double>(), -double(kMostInteger), double(kMostInteger));
+      bool isLeast = std::string_view(key).ends_with("inimum"), isOpen = *key == 'e';
+      double whole = isLeast ? std::ceil(value) : std::floor(value);
+      auto number = int64_t(whole);
+      if (isOpen && whole == value)
+        number += isLeast ? 1 : -1;
+      if (isLeast)
+        least = std::max(least, number);
+      else
+        most = std::min(most, number);
+    }
+    if (least > most)
+      failUsage("no integer is as large and as small as the schema asks for");
+    return integerRule(grammar, least, most);
   }
 
   static int64_t count(const Json &schema, const char *key, int64_t otherwise) {
@@ -353,9 +560,11 @@ private:
     return first;
   }
 
-  static constexpr int kMostDepth = 200;
+  static constexpr int kMostDepth = 200, kMostApart = 20;
+  static constexpr int64_t kMostPairs = 20000;
   const Json &root_;
   int depth_ = 0;
+  mutable int64_t pairs_ = 0; // of schemas that were held against one another
   std::map<std::string, int> references_;
   int space_ = 0, character_ = 0, string_ = 0, integer_ = 0, number_ = 0, boolean_ = 0, null_ = 0,
       any_ = 0;

@@ -5,15 +5,19 @@
 #include "generation/grammar/Gbnf.h"
 #include "generation/grammar/JsonSchema.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 #include <random>
 
 namespace tensmith::generation {
 namespace {
 
 constexpr size_t kMostPrompts = 64, kMostStops = 16, kMostStop = 256;
-constexpr int64_t kMostChoices = 16, kTokens = 16;
+constexpr int64_t kMostChoices = 16, kTokens = 16, kMostLikeliest = 20;
+constexpr int kMostBias = 100;
 
 /// Null where it is absent, or null.
 const Json *given(const Json &body, const char *name) {
@@ -56,13 +60,48 @@ bool asksNothing(const Json &body, const char *name) {
 }
 
 void refuseWhatIsMissing(const Json &body, bool isChat) {
-  for (const char *name : {"logprobs", "top_logprobs", "presence_penalty", "frequency_penalty",
-                           "logit_bias", "suffix", "echo", "tools", "functions", "audio"})
+  for (const char *name : {"suffix", "echo", "tools", "functions", "audio"})
     if (!asksNothing(body, name))
       throw Refusal(400, fmt::format("'{}' is not to be had here; leave it out", name));
   if (!isChat &&
       integer(body, "best_of", 1, 1, kMostChoices) > integer(body, "n", 1, 1, kMostChoices))
     throw Refusal(400, "'best_of' beyond 'n' is not to be had here; leave it out");
+}
+
+/// How many of the likeliest tokens are told beside each: of chats by two keys, otherwise by one.
+std::optional<int64_t> likeliestOf(const Json &body, bool isChat) {
+  if (!isChat) {
+    const Json *count = given(body, "logprobs");
+    return count ? std::optional(integer(body, "logprobs", 0, 0, kMostLikeliest)) : std::nullopt;
+  }
+  bool isAsked = flag(body, "logprobs");
+  int64_t count = integer(body, "top_logprobs", 0, 0, kMostLikeliest);
+  if (count && !isAsked)
+    throw Refusal(400, "'top_logprobs' goes with 'logprobs' of true");
+  return isAsked ? std::optional(count) : std::nullopt;
+}
+
+/// {"token": what is added to its logit, ...}
+std::vector<std::pair<Token, float>> biasesOf(const Json &body, const LanguageModel &model) {
+  const Json *given = generation::given(body, "logit_bias");
+  std::vector<std::pair<Token, float>> biases;
+  if (!given)
+    return biases;
+  if (!given->is_object())
+    throw Refusal(400, "'logit_bias' is an object of tokens' numbers and what is added");
+  for (const auto &[name, value] : given->items()) {
+    Token token = -1;
+    auto end = name.data() + name.size();
+    auto read = std::from_chars(name.data(), end, token);
+    bool isToken = read.ec == std::errc() && read.ptr == end && token >= 0 &&
+                   size_t(token) < model.tokenizer().size();
+    if (!isToken || !value.is_number() || std::abs(value.get<double>()) > kMostBias)
+      throw Refusal(400, fmt::format("'logit_bias' is of tokens from 0 to {}, and numbers from -{} "
+                                     "to {}",
+                                     model.tokenizer().size() - 1, kMostBias, kMostBias));
+    biases.emplace_back(token, value.get<float>());
+  }
+  return biases;
 }
 
 /// What the texts follow, by `response_format` or `grammar`.
@@ -158,6 +197,7 @@ TextRequest textRequest(const Json &body, bool isChat, const LanguageModel &mode
   request.choices = integer(body, "n", 1, 1, kMostChoices);
   request.stops = stopsOf(body);
   request.grammar = grammarOf(body);
+  request.likeliest = likeliestOf(body, isChat);
   int64_t most = int64_t(1) << 31;
   int64_t tokens = integer(body, "max_tokens", isChat ? model.contextLength() : kTokens, 0, most);
   request.settings.most = integer(body, "max_completion_tokens", tokens, 0, most);
@@ -167,6 +207,9 @@ TextRequest textRequest(const Json &body, bool isChat, const LanguageModel &mode
   sampling.topK = integer(body, "top_k", 0, 0, most);
   sampling.minP = number(body, "min_p", 0);
   sampling.repeatPenalty = number(body, "repeat_penalty", 1);
+  sampling.presencePenalty = number(body, "presence_penalty", 0);
+  sampling.frequencyPenalty = number(body, "frequency_penalty", 0);
+  sampling.biases = biasesOf(body, model);
   sampling.seed =
       uint64_t(integer(body, "seed", int64_t(std::random_device()()), INT64_MIN, INT64_MAX));
   return request;
@@ -221,6 +264,32 @@ bool encodesBase64(const Json &body) {
 
 // ---- Answers
 
+DrawnToken drawnToken(Token token, std::span<const float> logits, int64_t count,
+                      const Tokenizer &tokenizer) {
+  auto of = [&](Token one) {
+    float logit = logits[size_t(one)];
+    return std::isnan(logit) ? -INFINITY : double(logit);
+  };
+  double most = -INFINITY, sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i)
+    most = std::max(most, of(Token(i)));
+  for (size_t i = 0; i < logits.size(); ++i)
+    sum += std::exp(of(Token(i)) - most);
+  // JSON has no infinity.
+  auto chance = [&](Token one) -> TokenChance {
+    return {tokenizer.bytesOf(one), std::max(of(one) - most - std::log(sum), -9999.0)};
+  };
+  std::vector<Token> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto end = order.begin() + std::min(count, int64_t(order.size()));
+  std::ranges::partial_sort(
+      order, end, [&](Token a, Token b) { return of(a) != of(b) ? of(a) > of(b) : a < b; });
+  DrawnToken drawn{chance(token), {}};
+  for (auto at = order.begin(); at != end; ++at)
+    drawn.likeliest.push_back(chance(*at));
+  return drawn;
+}
+
 Json TextRequest::frame(bool isPiece) const {
   const char *object = !isChat   ? "text_completion"
                        : isPiece ? "chat.completion.chunk"
@@ -228,9 +297,9 @@ Json TextRequest::frame(bool isPiece) const {
   return {{"id", id}, {"object", object}, {"created", created}, {"model", model}};
 }
 
-Json TextRequest::choice(size_t index, const std::string &text, const char *reason,
-                         bool isPiece) const {
-  Json choice = {{"index", index}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+Json TextRequest::choice(size_t index, const std::string &text, const char *reason, bool isPiece,
+                         const Json &chances) const {
+  Json choice = {{"index", index}, {"logprobs", chances}, {"finish_reason", nullptr}};
   if (reason)
     choice["finish_reason"] = reason;
   if (!isChat)
@@ -240,6 +309,40 @@ Json TextRequest::choice(size_t index, const std::string &text, const char *reas
   else
     choice["message"] = {{"role", "assistant"}, {"content", text}};
   return choice;
+}
+
+Json TextRequest::chances(const std::vector<DrawnToken> &tokens, size_t &offset) const {
+  if (!likeliest)
+    return nullptr;
+  if (isChat) {
+    auto written = [](const TokenChance &one) -> Json {
+      std::vector<uint8_t> bytes(one.bytes.begin(), one.bytes.end());
+      return {{"token", one.bytes}, {"logprob", one.logarithm}, {"bytes", bytes}};
+    };
+    Json content = Json::array();
+    for (const DrawnToken &token : tokens) {
+      Json each = written(token), others = Json::array();
+      for (const TokenChance &other : token.likeliest)
+        others.push_back(written(other));
+      each["top_logprobs"] = others;
+      content.push_back(each);
+    }
+    return {{"content", content}, {"refusal", nullptr}};
+  }
+  Json lists = {{"text_offset", Json::array()},
+                {"token_logprobs", Json::array()},
+                {"tokens", Json::array()},
+                {"top_logprobs", Json::array()}};
+  for (const DrawnToken &token : tokens) {
+    Json others = Json::object();
+    for (const TokenChance &other : token.likeliest)
+      others[other.bytes] = other.logarithm;
+    lists["text_offset"].push_back(offset), lists["tokens"].push_back(token.bytes);
+    lists["token_logprobs"].push_back(token.logarithm), lists["top_logprobs"].push_back(others);
+    offset += size_t(std::ranges::count_if(
+        token.bytes, [](char byte) { return (uint8_t(byte) & 0xc0) != 0x80; }));
+  }
+  return lists;
 }
 
 Json TextRequest::opening(size_t index) const {

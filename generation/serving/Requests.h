@@ -19,6 +19,18 @@ struct Refusal : std::runtime_error {
   int status;
 };
 
+/// A token that was drawn, and how likely it was.
+struct TokenChance {
+  std::string bytes;
+  double logarithm = 0; // of its probability, by the model's own logits
+};
+struct DrawnToken : TokenChance {
+  std::vector<TokenChance> likeliest; // at its place, as many as were asked for
+};
+/// Of the tokens of highest logits, NaN never among them, `count`; before them `token` itself.
+DrawnToken drawnToken(Token token, std::span<const float> logits, int64_t count,
+                      const Tokenizer &tokenizer);
+
 /// Of texts: how each is continued, and how that is told.
 struct TextRequest {
   bool isChat = false, isStreamed = false, hasUsage = false;
@@ -26,13 +38,17 @@ struct TextRequest {
   GenerationSettings settings;
   std::vector<std::string> stops;
   std::vector<std::vector<Token>> prompts;
-  std::optional<Grammar> grammar; // that the texts follow
+  std::optional<Grammar> grammar;   // that the texts follow
+  std::optional<int64_t> likeliest; // probabilities are told, beside those of so many others
   std::string id, model;
   int64_t created = 0;
 
   int64_t texts() const { return int64_t(prompts.size()) * choices; }
   Json frame(bool isPiece) const;
-  Json choice(size_t index, const std::string &text, const char *reason, bool isPiece) const;
+  Json choice(size_t index, const std::string &text, const char *reason, bool isPiece,
+              const Json &chances = nullptr) const;
+  /// Null where they weren't asked for. `offset`: characters of the text so far, which grow.
+  Json chances(const std::vector<DrawnToken> &tokens, size_t &offset) const;
   /// A chat's first piece, which says who speaks.
   Json opening(size_t index) const;
   Json usage(int64_t tokens) const;

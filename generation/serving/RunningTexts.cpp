@@ -19,6 +19,8 @@ struct RunningTexts::Mailbox {
     TextPieces pieces;
     std::optional<ConstrainedText> constraint;
     std::string given; // since it was last taken
+    std::vector<DrawnToken> drawn;
+    std::vector<float> logits; // of the token that is drawn next, where they are asked for
     std::optional<BatchEnd> end;
     bool isDone = false; // and the end was taken
   };
@@ -54,7 +56,7 @@ RunningTexts::RunningTexts(BatchThread &batch, std::shared_ptr<const LanguageMod
     : mailbox_(std::make_shared<Mailbox>()), requests_(batch) {
   size_t count = asked.prompts.size() * size_t(asked.choices);
   for (size_t i = 0; i < count; ++i) {
-    mailbox_->texts.push_back({TextPieces(asked.stops), {}, {}, {}, false});
+    mailbox_->texts.push_back({TextPieces(asked.stops), {}, {}, {}, {}, {}, false});
     if (grammar)
       mailbox_->texts.back().constraint.emplace(grammar);
   }
@@ -67,7 +69,17 @@ RunningTexts::RunningTexts(BatchThread &batch, std::shared_ptr<const LanguageMod
       request.constrain = [model, mailbox = mailbox_, i](std::span<float> logits) {
         mailbox->texts[i].constraint->constrain(logits, model->tokenizer());
       };
-    request.give = [model, mailbox = mailbox_, i](Token token) {
+    if (asked.likeliest)
+      request.look = [mailbox = mailbox_, i](std::span<const float> logits) {
+        mailbox->texts[i].logits.assign(logits.begin(), logits.end());
+      };
+    request.give = [model, mailbox = mailbox_, likeliest = asked.likeliest, i](Token token) {
+      if (likeliest) {
+        const std::vector<float> &logits = mailbox->texts[i].logits;
+        DrawnToken drawn = drawnToken(token, logits, *likeliest, model->tokenizer());
+        std::lock_guard lock(mailbox->mutex);
+        mailbox->texts[i].drawn.push_back(std::move(drawn));
+      }
       return mailbox->give(i, model->tokenizer().bytesOf(token));
     };
     request.end = [mailbox = mailbox_, place, i](BatchEnd end) { mailbox->finish(i, end); };
@@ -79,10 +91,10 @@ RunningTexts::RunningTexts(BatchThread &batch, std::shared_ptr<const LanguageMod
 std::optional<TextNews> RunningTexts::taken() {
   for (size_t i = 0; i < mailbox_->texts.size(); ++i) {
     Mailbox::Text &text = mailbox_->texts[i];
-    if (text.isDone || (text.given.empty() && !text.end))
+    if (text.isDone || (text.given.empty() && text.drawn.empty() && !text.end))
       continue;
     text.isDone = text.end.has_value();
-    return TextNews{i, std::exchange(text.given, {}), text.end};
+    return TextNews{i, std::exchange(text.given, {}), std::exchange(text.drawn, {}), text.end};
   }
   return std::nullopt;
 }

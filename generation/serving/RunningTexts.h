@@ -14,6 +14,7 @@ namespace tensmith::generation {
 struct TextNews {
   size_t index = 0;
   std::string piece;
+  std::vector<DrawnToken> tokens; // of whose probabilities is told, where that was asked for
   std::optional<BatchEnd> end;
 };
 

@@ -188,14 +188,19 @@ HttpAnswer Serving::whole(TextRequest asked, const HttpRequest &request) {
   auto texts = begin(asked);
   std::vector<std::string> results(size_t(asked.texts()));
   std::vector<const char *> reasons(results.size());
+  std::vector<std::vector<DrawnToken>> drawn(results.size());
   while (auto news = texts->next(request.isGone)) {
     results[news->index] += news->piece;
+    std::ranges::move(news->tokens, std::back_inserter(drawn[news->index]));
     if (news->end)
       reasons[news->index] = reasonOf(*news->end);
   }
   Json choices = Json::array();
-  for (size_t i = 0; i < results.size(); ++i)
-    choices.push_back(asked.choice(i, results[i], reasons[i], false));
+  for (size_t i = 0; i < results.size(); ++i) {
+    size_t offset = 0;
+    choices.push_back(
+        asked.choice(i, results[i], reasons[i], false, asked.chances(drawn[i], offset)));
+  }
   Json body = asked.frame(false);
   body["choices"] = choices, body["usage"] = asked.usage(texts->tokens());
   return answerOf(body);
@@ -218,9 +223,13 @@ HttpAnswer Serving::streamed(TextRequest asked, const HttpRequest &request) {
     try {
       for (size_t i = 0; asked.isChat && i < size_t(asked.texts()); ++i)
         send(Json::array({asked.opening(i)}), nullptr);
+      std::vector<size_t> offsets(size_t(asked.texts()), 0);
       while (auto news = texts->next(isGone)) {
-        if (!news->piece.empty())
-          send(Json::array({asked.choice(news->index, news->piece, nullptr, true)}), nullptr);
+        if (!news->piece.empty() || !news->tokens.empty()) {
+          Json chances = asked.chances(news->tokens, offsets[news->index]);
+          send(Json::array({asked.choice(news->index, news->piece, nullptr, true, chances)}),
+               nullptr);
+        }
         if (news->end)
           send(Json::array({asked.choice(news->index, "", reasonOf(*news->end), true)}), nullptr);
       }

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <regex>
 #include <set>
 
 namespace tensmith::generation {
@@ -291,6 +292,50 @@ TEST(JsonSchema, TakesWhatIsValidAndNothingElse) {
       {R"({"$ref": "#/$defs/n", "$defs": {"n": {"properties": {"next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}}, "required": ["next"]}}})",
        {R"({"next":{"next":null}})"},
        {"{}", R"({"next":1})"}},
+      {R"({"type": "string", "pattern": "^[A-Z]{2}-\\d+$"})",
+       {R"("AB-1")", R"("XY-123")"},
+       {R"("AB-")", R"("ab-1")", R"("AB-1x")", R"("")"}},
+      {R"({"pattern": "a|^(b[^x\"]c|\\\\)$"})",
+       {R"("xay")", R"("byc")", R"("\\")", R"("b\nc")"},
+       {R"("bxc")", R"("b\"c")", R"("xb")", "\"b\nc\""}},
+      {R"({"type": "string", "format": "date"})",
+       {R"("2024-02-29")", R"("1999-12-31")"},
+       {R"("2023-02-29")", R"("2024-04-31")", R"("2024-13-01")"}},
+      {R"({"type": "string", "format": "date-time"})",
+       {R"("2024-02-01T23:59:59Z")", R"("2024-02-01T00:00:00.25+01:30")"},
+       {R"("2024-02-01 23:59:59Z")", R"("2024-02-01T24:00:00Z")"}},
+      {R"({"type": "string", "format": "uuid"})",
+       {R"("123e4567-e89b-12d3-a456-426614174000")"},
+       {R"("123e4567e89b12d3a456426614174000")"}},
+      {R"({"type": "string", "format": "ipv4"})",
+       {R"("127.0.0.1")", R"("255.249.99.0")"},
+       {R"("256.0.0.1")", R"("1.2.3")", R"("01.2.3.4")"}},
+      {R"({"type": "string", "format": "email"})", {R"("a.b@c.de")"}, {R"("a@")", R"("@b.c")"}},
+      {R"({"type": "string", "format": "duration"})",
+       {R"("P1Y2M3D")", R"("PT5M")", R"("P1DT2H3M4S")", R"("P2W")"},
+       {R"("P")", R"("PT")", R"("P1S")"}},
+      {R"({"type": "string", "format": "color"})", {R"("red")"}, {"1"}},
+      {R"({"type": "integer", "minimum": 5, "maximum": 123})",
+       {"5", "9", "10", "99", "100", "123"},
+       {"4", "124", "-5", "05", "200"}},
+      {R"({"type": "integer", "exclusiveMinimum": -3, "maximum": 2.5})",
+       {"-2", "-1", "0", "2"},
+       {"-3", "3", "-0", "-20"}},
+      {R"({"type": ["integer", "null"], "minimum": 1000})", {"1000", "20000", "null"}, {"999"}},
+      {R"({"oneOf": [{"type": "integer"}, {"type": "string"}, {"const": null}]})",
+       {"1", R"("a")", "null"},
+       {"true"}},
+      {R"({"oneOf": [{"properties": {"kind": {"const": "a"}, "x": {"type": "integer"}}, "required": ["kind", "x"]},
+                     {"properties": {"kind": {"enum": ["b", "c"]}}, "required": ["kind"]}]})",
+       {R"({"kind":"a","x":1})", R"({"kind":"c"})"},
+       {R"({"kind":"a"})", R"({"kind":"b","x":1})"}},
+      {R"({"oneOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]})",
+       {R"({"a":1})", R"({"b":2})"},
+       {R"({"a":1,"b":2})", "{}"}},
+      {R"({"allOf": [{"$ref": "#/$defs/n"}, {"properties": {"b": {"type": "null"}}, "required": ["b"]}],
+           "$defs": {"n": {"properties": {"a": {"type": "integer"}}, "required": ["a"]}}})",
+       {R"({"a":1,"b":null})"},
+       {R"({"a":1})", R"({"b":null})"}},
       {R"({})", {"1", "[]", R"({"a":[true,{"b":null}]})"}, {"", "a"}},
       {R"({"title": "t", "description": "d", "type": "boolean", "default": true})",
        {"true"},
@@ -311,8 +356,27 @@ TEST(JsonSchema, TakesWhatIsValidAndNothingElse) {
 
 TEST(JsonSchema, WhatCannotBeKeptToIsRefused) {
   const std::vector<std::pair<const char *, const char *>> cases = {
-      {R"({"type": "integer", "minimum": 5})", "'minimum'"},
-      {R"({"type": "string", "pattern": "a"})", "'pattern'"},
+      {R"({"type": "number", "minimum": 5})", "for the type 'integer'"},
+      {R"({"minimum": 5})", "for the type 'integer'"},
+      {R"({"type": "integer", "minimum": "5"})", "'minimum' is a number"},
+      {R"({"type": "integer", "minimum": 5, "exclusiveMaximum": 5})", "no integer"},
+      {R"({"type": "integer", "multipleOf": 5})", "'multipleOf'"},
+      {R"({"type": "string", "pattern": 5})", "regular expression"},
+      {R"x({"type": "string", "pattern": "a(?=b)"})x", "looks ahead"},
+      {R"({"type": "string", "pattern": "(a)\\1"})", "'\\1' can't be kept"},
+      {R"({"type": "string", "pattern": "\\p{L}"})", "'\\p' can't be kept"},
+      {R"({"type": "string", "pattern": "(a"})", "')' is missing"},
+      {R"x({"type": "string", "pattern": "a)"})x", "nothing is open"},
+      {R"({"type": "string", "pattern": "a^b"})", "an anchor in the middle"},
+      {R"({"type": "string", "pattern": "a**"})", "is repeated"},
+      {R"({"type": "string", "pattern": "a{3,1}"})", "a repetition is"},
+      {R"({"type": "string", "pattern": "[z-a]"})", "not before it"},
+      {R"({"type": "string", "pattern": "a", "minLength": 2})", "beside a 'pattern'"},
+      {R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", "alternatives 1 and 2"},
+      {R"({"oneOf": [{"type": "string"}, {"type": "null"}, {"enum": ["a"]}]})",
+       "alternatives 1 and 3"},
+      {R"({"oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]})", "use 'anyOf'"},
+      {R"({"oneOf": [{"$ref": "#"}, {"$ref": "#"}]})", "oneOf"},
       {R"({"not": {}})", "'not'"},
       {R"({"type": "text"})", "none of JSON's"},
       {R"({"type": "any", "minLength": 3})", "none of JSON's"},
@@ -320,7 +384,9 @@ TEST(JsonSchema, WhatCannotBeKeptToIsRefused) {
       {R"({"type": []})", "'type' is empty"},
       {R"({"anyOf": []})", "'anyOf'"},
       {R"({"anyOf": [{}], "type": "string"})", "beside 'anyOf'"},
-      {R"({"allOf": [{}, {}]})", "'allOf' of several"},
+      {R"({"allOf": [{"type": "string"}, {}]})", "'allOf' of several"},
+      {R"({"allOf": [{"properties": {"a": {}}}, {"properties": {"a": {"type": "null"}}}]})",
+       "different things of 'a'"},
       {R"({"$ref": "#/$defs/x"})", "has no '#/$defs/x'"},
       {R"({"$ref": "http://x"})", "within it"},
       {R"({"$ref": "#"})", "left recursion"},
@@ -344,6 +410,39 @@ TEST(JsonSchema, WhatCannotBeKeptToIsRefused) {
     }
 }
 
+/// Breaks if an expression takes a string that the library of C++ doesn't find it in, or the other
+/// way round.
+TEST(JsonSchema, PatternsMeanWhatTheLibrarysDo) {
+  const std::vector<std::string> patterns = {
+      "^a*$",         "b",        "^(a|bc)+$", "^[^ab]$", "^a{2,3}?b{0}c{1,}$", "^(?:ab|a)b?$",
+      R"(^\w\W?\d$)", R"(^.\.$)", "a$|^c",     "^a|b$",   R"(^[\x61-b\-]+$)",   "^(a(b(c)?)?)?$"};
+  std::vector<std::string> texts = {""};
+  for (size_t i = 0; i < texts.size() && texts[i].size() < 4; ++i)
+    for (char letter : {'a', 'b', 'c', '1', '.', '-'})
+      texts.push_back(texts[i] + letter);
+  for (const std::string &pattern : patterns) {
+    GrammarStates states(schemaGrammar({{"type", "string"}, {"pattern", pattern}}));
+    std::regex library(pattern);
+    for (const std::string &text : texts)
+      ASSERT_EQ(takes(states, '"' + text + '"'), std::regex_search(text, library))
+          << pattern << " " << text;
+  }
+}
+
+/// Breaks if a bound's digits part from another's at the wrong place.
+TEST(JsonSchema, IntegersAreThoseOfTheRange) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 60; ++i) {
+    int64_t a = int64_t(random() % 3000) - 1500, b = int64_t(random() % 3000) - 1500;
+    auto [least, most] = std::minmax(a, b);
+    GrammarStates states(
+        schemaGrammar({{"type", "integer"}, {"minimum", least}, {"maximum", most}}));
+    for (int64_t number = -1600; number <= 1600; ++number)
+      ASSERT_EQ(takes(states, std::to_string(number)), number >= least && number <= most)
+          << least << " " << most << " " << number;
+  }
+}
+
 TEST(JsonSchema, ReferencesAreNotDeeperThanTheStack) {
   Json schema = {{"$ref", "#/$defs/a0"}};
   for (int i = 0; i < 1000; ++i) {
@@ -359,8 +458,9 @@ TEST(JsonSchema, ReferencesAreNotDeeperThanTheStack) {
 Tokenizer vocabulary(std::mt19937 &random, size_t count) {
   const std::vector<std::string> letters = {"a", "b", "c", "\xc3\x83", "\xc2\xa9"}; // A3, A9
   GgufWriter w;
-  w.start(0, 3);
+  w.start(0, 4);
   w.text("tokenizer.ggml.model").number(uint32_t(8)).text("gpt2");
+  w.text("tokenizer.ggml.pre").number(uint32_t(8)).text("gpt-2");
   w.text("tokenizer.ggml.eos_token_id").number(uint32_t(4)).number(uint32_t(0));
   w.text("tokenizer.ggml.tokens").number(uint32_t(9)).number(uint32_t(8)).number(uint64_t(count));
   for (size_t i = 0; i < count; ++i) {

@@ -96,6 +96,7 @@ class Decoder:
     head_norms: bool = False
     post_norms: bool = False
     packed: bool = False
+    layer_norms: bool = False  # with a bias, and what feeds forward without a gate
     tied: bool = False
     score_cap: float = 0.0
     logit_cap: float = 0.0
@@ -138,7 +139,10 @@ class Decoder:
             sizes = {"attn_q": own, "attn_k": keys, "attn_v": keys}
             if self.packed:
                 sizes = {"attn_qkv": own + 2 * keys}
-            sizes.update({"ffn_up": 2 * self.inner} if self.packed else {"ffn_gate": self.inner, "ffn_up": self.inner})
+            if self.layer_norms:
+                sizes["ffn_up"] = self.inner
+            else:
+                sizes.update({"ffn_up": 2 * self.inner} if self.packed else {"ffn_gate": self.inner, "ffn_up": self.inner})
             for name, rows in sizes.items():
                 w[f"blk.{layer}.{name}.weight"] = draw(rows, self.width)
                 if self.biases and name.startswith("attn"):
@@ -149,6 +153,12 @@ class Decoder:
                 w[f"blk.{layer}.{name}.weight"] = norm(self.width)
             for name in ("attn_q_norm", "attn_k_norm") if self.head_norms else ():
                 w[f"blk.{layer}.{name}.weight"] = norm(self.head_size)
+        if self.layer_norms:
+            if self.family == "phi2":  # one norm for both
+                w = {name: array for name, array in w.items() if "ffn_norm" not in name}
+            for name in [name for name in w if name != "token_embd.weight"]:
+                if name.replace(".weight", ".bias") not in w:
+                    w[name.replace(".weight", ".bias")] = draw(len(w[name]), scale=0.3)
         return w
 
     def metadata(self):
@@ -157,8 +167,8 @@ class Decoder:
             "general.architecture": f, f"{f}.block_count": self.layers, f"{f}.embedding_length": self.width,
             f"{f}.attention.head_count": self.heads, f"{f}.attention.head_count_kv": self.key_heads,
             f"{f}.attention.key_length": self.head_size, f"{f}.attention.value_length": self.head_size,
-            f"{f}.rope.dimension_count": self.rotated, f"{f}.rope.freq_base": self.base, f"{f}.context_length": self.context,
-            f"{f}.attention.layer_norm_rms_epsilon": 1e-6,
+            f"{f}.rope.dimension_count": self.rotated, f"{f}.rope.freq_base": self.base, f"{f}.context_length": self.context, f"{f}.feed_forward_length": self.inner,
+            f"{f}.attention.layer_norm_{'' if self.layer_norms else 'rms_'}epsilon": 1e-6,
         }  # fmt: skip
         if self.window:
             data[f"{f}.attention.sliding_window"] = self.window
@@ -223,7 +233,10 @@ class Decoder:
         turn = self.divisors(w, is_long)
 
         def norm(x, name):
-            return x / numpy.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w[name] if name in w else x
+            bias = w.get(name.replace(".weight", ".bias"))
+            if bias is not None:
+                x = x - x.mean(-1, keepdims=True)
+            return x / numpy.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w[name] + (0 if bias is None else bias) if name in w else x
 
         def linear(x, name):
             return x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
@@ -254,17 +267,19 @@ class Decoder:
             share /= share.sum(-1, keepdims=True)
             y = linear(numpy.einsum("hqk,khd->qhd", share, v).reshape(len(x), own), at + "attn_output")
             x = x + norm(y, at + "post_attention_norm.weight")
-            h = norm(x, at + "ffn_norm.weight")
-            if self.packed:
+            h = norm(x, at + "ffn_norm.weight") if self.family != "phi2" else h
+            if self.layer_norms:
+                gate, up = linear(h, at + "ffn_up"), 1
+            elif self.packed:
                 gate, up = numpy.split(linear(h, at + "ffn_up"), 2, -1)
             else:
                 gate, up = linear(h, at + "ffn_gate"), linear(h, at + "ffn_up")
-            if self.gemma:
+            if self.gemma or self.layer_norms:
                 gate = gate / 2 * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (gate + 0.044715 * gate**3)))
             else:
                 gate = gate / (1 + numpy.exp(-gate))
             x = x + norm(linear(gate * up, at + "ffn_down"), at + "post_ffw_norm.weight")
-        logits = norm(x, "output_norm.weight") @ w.get("output.weight", w["token_embd.weight"]).T
+        logits = norm(x, "output_norm.weight") @ w.get("output.weight", w["token_embd.weight"]).T + w.get("output.bias", 0)
         return numpy.tanh(logits / self.logit_cap) * self.logit_cap if self.logit_cap else logits
 
 
@@ -292,7 +307,9 @@ FAMILIES = {
     "mistral, window": Decoder(family="mistral", window=5),
     "qwen2": Decoder(family="qwen2", biases=True, tied=True),
     "qwen3": Decoder(family="qwen3", head_norms=True, head_size=32, rotated=32),
+    "phi2": Decoder(family="phi2", layer_norms=True, biases=True, packed=True, key_heads=4, rotated=8),
     "phi3": Decoder(family="phi3", packed=True, window=100),
+    "starcoder2": Decoder(family="starcoder2", layer_norms=True, biases=True, tied=True),
     "gemma": Decoder(family="gemma", tied=True, key_heads=1),
     "gemma2": Decoder(family="gemma2", tied=True, post_norms=True, score_cap=50.0, logit_cap=30.0, window=6),
     "gemma3": Decoder(family="gemma3", tied=True, post_norms=True, head_norms=True, window=4, layers=7, base=1000000.0),
@@ -302,5 +319,7 @@ FAMILIES = {
     "qwen2, yarn": Decoder(family="qwen2", biases=True, base=100.0, head_size=32, rotated=32, yarn=(4.0, 512)),
     "llama, q8_0": Decoder(store=as_q8_0),
     "qwen2, q4_0": Decoder(family="qwen2", biases=True, store=as_q4_0),
+    "llama, rows of no whole blocks": Decoder(width=40, heads=2, key_heads=1, head_size=20, rotated=20, inner=52),
+    "gemma, f16 of no whole blocks": Decoder(family="gemma", tied=True, width=40, heads=2, head_size=20, rotated=20, inner=50, store=as_f16),
     "llama, f16": Decoder(store=as_f16),
 }

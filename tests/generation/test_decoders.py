@@ -64,6 +64,12 @@ def test_rotations_that_are_none(decoder, message, tmp_path):
         tensmith.language.load(tmp_path / "model.gguf")
 
 
+def test_experts_are_refused_by_their_name(tmp_path):
+    small_decoders.Decoder(more={"llama.expert_count": 8}).write(tmp_path / "model.gguf")
+    with pytest.raises(tensmith.Error, match="8 experts"):
+        tensmith.language.load(tmp_path / "model.gguf")
+
+
 def test_rounding_to_8_bits_is_small(tmp_path):
     """Not exact, one token at a time: an error of some thousandths, and another text only where two tokens are as likely."""
     path = tmp_path / "model.gguf"

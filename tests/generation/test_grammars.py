@@ -112,7 +112,7 @@ def test_company_is_not_constrained(server):
     ({"grammar": 'root ::= "a"', "response_format": {"type": "json_object"}}, "without a 'response_format'"),
     ({"response_format": 5}, "an object with a type"), ({"response_format": {"type": "xml"}}, "json_schema"),
     ({"response_format": {"type": "json_schema"}}, "with a 'schema'"),
-    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "integer", "minimum": 1}}}}, "'minimum'"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "number", "minimum": 1}}}}, "'minimum'"),
 ])  # fmt: skip
 def test_what_cannot_be_followed(server, body, words):
     status, answer = server.ask("/v1/completions", {"prompt": "a", **body})

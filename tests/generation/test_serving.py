@@ -206,6 +206,51 @@ def test_stop_sequences(server, model):
     assert "".join(event["choices"][0]["text"] for event in events) == want and events[-1]["choices"][0]["finish_reason"] == "stop"
 
 
+def log_softmax(logits):
+    logits = logits.astype(numpy.float64)
+    return logits - logits.max() - numpy.log(numpy.exp(logits - logits.max()).sum())
+
+
+def test_probabilities(server, model):
+    """Breaks when they are those behind a temperature, a bias or a grammar, of another place, or when pieces of a stream lose some."""
+    body = {"prompt": "the hen", "max_tokens": 9, "temperature": 1.3, "seed": 3, "logprobs": 4}
+    body["logit_bias"] = {str(3 + byte): -100 for byte in range(128, 256)}  # so that each token is whole characters
+    choice = server.ask("/v1/completions", body)[1]["choices"][0]
+    told, known = choice["logprobs"], model.encode("the hen")
+    assert len(told["tokens"]) == 9 and "".join(told["tokens"]) == choice["text"] and told["text_offset"] == [len("".join(told["tokens"][:i])) for i in range(9)]
+    texts = [bytes([int(text[3:5], 16)]).decode("utf-8", "replace") if text.startswith("<0x") else text.replace("▁", " ") for text in small_decoders.TOKENS]
+    for token, chance, likeliest in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"]):
+        want = log_softmax(model.logits(known))
+        number = min((i for i, text in enumerate(texts) if text == token), key=lambda i: abs(want[i] - chance))
+        assert abs(want[number] - chance) < 1e-4 and numpy.abs(sorted(likeliest.values())[::-1] - numpy.sort(want)[::-1][: len(likeliest)]).max() < 1e-4
+        known.append(number)
+    pieces = [event["choices"][0]["logprobs"] for event in server.stream("/v1/completions", body)]
+    assert sum((piece["tokens"] for piece in pieces if piece), []) == told["tokens"]
+    assert sum((piece["text_offset"] for piece in pieces if piece), []) == told["text_offset"]
+    chat = {"messages": CHAT, "max_tokens": 4, "temperature": 0, "logprobs": True, "top_logprobs": 2}
+    answer = server.ask("/v1/chat/completions", chat)[1]["choices"][0]
+    content = answer["logprobs"]["content"]
+    assert bytes(sum((each["bytes"] for each in content), [])).decode("utf-8", "replace") == answer["message"]["content"]
+    for each in content:  # greedy: the likeliest itself
+        assert each["top_logprobs"][0]["logprob"] == each["logprob"] and len(each["top_logprobs"]) == 2
+
+
+def test_penalties_and_biases(server, model):
+    """Breaks when tokens of the prompt are counted, a token's second time isn't, or a bias is added to another token."""
+    known = model.encode("the hen the hen")
+    prompt = len(known)
+    for _ in range(12):
+        logits = model.logits(known).astype(numpy.float64)
+        for token in known[prompt:]:
+            logits[token] -= 0.7
+        logits[list(set(known[prompt:]))] -= 1.9
+        known.append(int(logits.argmax()))
+    body = {"prompt": "the hen the hen", "max_tokens": 12, "temperature": 0, "presence_penalty": 1.9, "frequency_penalty": 0.7}
+    assert server.ask("/v1/completions", body)[1]["choices"][0]["text"] == model.decode(known[prompt:])
+    body = {"prompt": "the", "max_tokens": 3, "temperature": 0, "logit_bias": {str(small_decoders.TOKENS.index("and")): 100}}
+    assert server.ask("/v1/completions", body)[1]["choices"][0]["text"] == "andandand"
+
+
 def test_embeddings(server, model):
     asked = prompts(3)
     want = model.batch().embed(asked)
@@ -368,8 +413,10 @@ def test_malformed_requests(server, data, status):
     ("completions", {"prompt": ["a"] * 65}, "at most 64"), ("completions", {"prompt": "x" * 3000}, "context"), ("completions", {"prompt": "x" * 3000000}, "context"),
     *[("completions", {"prompt": "a", name: value}, name) for name, value in [
         ("temperature", -1), ("temperature", "hot"), ("top_p", "x"), ("n", 0), ("n", 1000), ("n", 1.5), ("max_tokens", -1), ("max_tokens", "x"),
-        ("max_tokens", 10**20), ("stop", 5), ("stop", [""]), ("stop", ["a"] * 100), ("stream", "yes"), ("seed", "x"), ("logprobs", 5), ("echo", True),
-        ("suffix", "x"), ("logit_bias", {"5": 1}), ("presence_penalty", 1), ("best_of", 3)]],
+        ("max_tokens", 10**20), ("stop", 5), ("stop", [""]), ("stop", ["a"] * 100), ("stream", "yes"), ("seed", "x"), ("logprobs", 21), ("logprobs", True), ("echo", True),
+        ("suffix", "x"), ("logit_bias", {"x": 1}), ("logit_bias", {"5": 101}), ("logit_bias", {"-1": 1}), ("logit_bias", [5]), ("presence_penalty", 3),
+        ("frequency_penalty", "x"), ("best_of", 3)]],
+    ("chat/completions", {"messages": CHAT, "top_logprobs": 3}, "'logprobs' of true"), ("chat/completions", {"messages": CHAT, "logprobs": 3}, "true or false"),
     ("chat/completions", {}, "'messages' is missing"), ("chat/completions", {"messages": []}, "messages"), ("chat/completions", {"messages": [{}]}, "role"),
     ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "part"),
     ("chat/completions", {"messages": CHAT, "tools": [{}]}, "tools"), ("chat/completions", {"messages": CHAT, "chat_template_kwargs": 5}, "chat_template_kwargs"),

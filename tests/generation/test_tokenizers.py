@@ -223,3 +223,56 @@ def test_unigram_of_a_gguf_file(tmp_path):
     tokenizer = tensmith.language.Tokenizer(tmp_path / "model.gguf")
     for text, _, _, apart, _, _, _ in case["rows"]:
         assert tokenizer.encode(text, begins=False) == apart, repr(text)
+
+
+WORDS = {
+    "llama-bpe": ["Hello", "'S", " it", "123", "4", "!\n"], "tekken": ["Hello", "World", " it", "1", "2", "!/"],
+    "gpt-4o": ["Hello", "World'S", " it", "123", "4", " !/"], "starcoder": ["HelloWorld", " it", "1", "2", "!?"],
+    "falcon": ["HelloWorld", "!?", " it", "123", "4", "`"], "default": ["HelloWorld", "!?", " it", "123", "4", "$"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_of_a_gguf_file(name, tmp_path):
+    """Breaks if words are cut otherwise than the name says: pairs across a cut are the first to be merged, where there is none."""
+    words = WORDS[name]
+    letters = {byte: chr(byte) for byte in [*range(33, 127)]} | {32: "Ġ", 10: "Ċ"}
+    spelled = [[letters[byte] for byte in word.encode()] for word in words]
+    tokens, merges = list(letters.values()), []
+
+    def merge(a, b):
+        if a + b not in tokens:
+            merges.append(f"{a} {b}")
+            tokens.append(a + b)
+
+    for left, right in zip(spelled, spelled[1:]):
+        merge(left[-1], right[0])
+    for word in spelled:
+        for end in range(1, len(word)):
+            merge("".join(word[:end]), word[end])
+    more = {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.token_type": [1] * len(tokens), "tokenizer.ggml.add_bos_token": False,
+    }  # fmt: skip
+    data = {**small_decoders.Decoder().metadata(), **more}
+    for key in ("scores", "bos_token_id", "eos_token_id", "unknown_token_id"):
+        del data[f"tokenizer.ggml.{key}"]
+    (tmp_path / "model.gguf").write_bytes(small_decoders.gguf(data, {}))
+    tokenizer = tensmith.language.Tokenizer(tmp_path / "model.gguf")
+    assert [tokenizer.decode([token]) for token in tokenizer.encode("".join(words), begins=False)] == words
+
+
+@pytest.mark.parametrize("name, takes", [("llama-bpe", True), ("tekken", True), ("qwen2", False), ("gpt-4o", False)])
+def test_a_word_that_is_a_token(name, takes, tmp_path):
+    """Of some models it is one though no merges lead to it."""
+    tokens = [chr(byte) for byte in range(33, 127)] + ["ab", "abc"]
+    more = {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.token_type": [1] * len(tokens), "tokenizer.ggml.add_bos_token": False,
+    }  # fmt: skip
+    data = {**small_decoders.Decoder().metadata(), **more}
+    for key in ("scores", "bos_token_id", "eos_token_id", "unknown_token_id"):
+        del data[f"tokenizer.ggml.{key}"]
+    (tmp_path / "model.gguf").write_bytes(small_decoders.gguf(data, {}))
+    tokenizer = tensmith.language.Tokenizer(tmp_path / "model.gguf")
+    assert [tokenizer.decode([token]) for token in tokenizer.encode("abc", begins=False)] == (["abc"] if takes else ["ab", "c"])

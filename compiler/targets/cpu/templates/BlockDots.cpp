@@ -71,15 +71,16 @@ bool BlockDots::plan(int64_t vectorBytes) {
 
 // ---- x
 
-void BlockDots::round(Value x, Value scratch, Order order) {
+void BlockDots::round(Value x, Value scratch, Order order, Bias bias) {
   emitFor(*math_, math_->constant(0), math_->constant(strips()), math_->constant(1),
           [&](Value strip) {
             for (int64_t group = 0; group < groups(); ++group)
-              roundGroup(x, scratch, strip, group, order);
+              roundGroup(x, scratch, strip, group, order, bias);
           });
 }
 
-void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order) {
+void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order,
+                           Bias bias) {
   Value first = math_->add(math_->mul(strip, elements()), group * format_->group);
   Type f32 = builder().getF32Type(), wide = f32s(kRun);
   llvm::SmallVector<Value> parts;
@@ -120,7 +121,7 @@ void BlockDots::roundGroup(Value x, Value scratch, Value strip, int64_t group, O
   Value place = math_->mul(math_->add(math_->mul(strip, groups()), group), 4);
   store(scale, scratch, math_->add(place, scalesAt()));
   sum = sumOfLanes(*math_, sum);
-  if (order == Order::Elements && hasBiasAlone()) { // an infinity's is NaN, which has no integer
+  if (bias == Bias::Whole && hasBiasAlone()) { // an infinity's is NaN, which has no integer
     Value isNumber = create<arith::CmpFOp>(arith::CmpFPredicate::ORD, sum, sum);
     sum = create<arith::SelectOp>(isNumber, sum, reals(0, f32));
     sum = create<arith::FPToSIOp>(builder().getI32Type(),
@@ -153,11 +154,7 @@ void BlockDots::add(ArrayRef<Value> rows, Value index, Value scratch, MutableArr
     auto width = int64_t(chunk.size());
     Value x = load(VectorType::get({width}, builder().getI8Type()), scratch,
                    math_->add(first, int64_t(number) * width));
-    llvm::SmallVector<int64_t> groupOf;
-    for (int64_t lane = 0; lane < lanes(); ++lane) {
-      const Place &of = chunk[size_t(lane * kDepth)];
-      groupOf.push_back((of.block * format_->elements + of.element) / format_->group);
-    }
+    llvm::SmallVector<int64_t> groupOf = groupsOf(chunk);
     for (size_t row = 0; row < rows.size(); ++row) {
       Value product = products_->emit(builder(), math_->location, codes(rows[row], chunk), x, zero);
       Value real = create<arith::SIToFPOp>(f32s(lanes()), product);
@@ -165,6 +162,14 @@ void BlockDots::add(ArrayRef<Value> rows, Value index, Value scratch, MutableArr
       sums[row].products = multiplyAdd(real, scale, sums[row].products);
     }
   }
+}
+
+llvm::SmallVector<int64_t> BlockDots::groupsOf(const Chunk &chunk) const {
+  llvm::SmallVector<int64_t> groups;
+  for (size_t byte = 0; byte < chunk.size(); byte += kDepth)
+    groups.push_back((chunk[byte].block * format_->elements + chunk[byte].element) /
+                     format_->group);
+  return groups;
 }
 
 Value BlockDots::total(const Sums &sums) {

@@ -32,8 +32,11 @@ public:
 
   /// In which order a rounded row has its numbers: in that of chunks, or in their own.
   enum class Order { Chunks, Elements };
+  /// How the sums of x's groups are kept where the bias of codes is all that they are for: as
+  /// numbers, or as the i32 that the bias adds to the products.
+  enum class Bias { Scaled, Whole };
   /// Rounds x, f32 in memory, into the scratch.
-  void round(Value x, Value scratch, Order order = Order::Chunks);
+  void round(Value x, Value scratch, Order order = Order::Chunks, Bias bias = Bias::Scaled);
 
   /// Sums of one row of weights, so far.
   struct Sums {
@@ -63,7 +66,7 @@ private:
   int64_t elements() const { return blocks_ * format_->elements; }
   int64_t groups() const { return elements() / format_->group; }
   int64_t lanes() const { return int64_t(chunks_[0].size()) / 4; }
-  void roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order);
+  void roundGroup(Value x, Value scratch, Value strip, int64_t group, Order order, Bias bias);
   Value scales(Value row, Value &offsets);
   Value scalesOfBlocks(llvm::ArrayRef<Value> blocks, Value &offsets);
   bool hasHalves() const;
@@ -91,8 +94,9 @@ private:
   }
   /// Whether offsets are the bias alone, which is the same for all rows of weights.
   bool hasBiasAlone() const { return !format_->hasOffset() && bias_ != 0; }
-  // In the scratch, behind the codes: scales of x, then what its groups add up to: numbers, or in
-  // their own order, where the bias is all that they are for, i32 of what it adds to the products.
+  /// Of each lane of a chunk's products the group of the strip.
+  llvm::SmallVector<int64_t> groupsOf(const Chunk &chunk) const;
+  // In the scratch, behind the codes: scales of x, then what its groups add up to (Bias).
   int64_t scalesAt() const { return int64_t(llvm::alignTo(columns_, 64)); }
   int64_t sumsAt() const { return scalesAt() + columns_ / format_->group * 4; }
 

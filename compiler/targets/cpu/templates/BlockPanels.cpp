@@ -5,6 +5,8 @@
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -176,6 +178,153 @@ llvm::SmallVector<Value> BlockPanels::multiply(ArrayRef<Value> rows, Value panel
   };
   return emitReduction(math, math.constant(0), math.constant(dots_.columns_ / group()),
                        math.constant(1), initial, addGroup);
+}
+
+// ---- Products of what is stored
+
+Value BlockPanels::multiplyStored(ArrayRef<Value> starts, Value row,
+                                  llvm::function_ref<void(Value)> before) {
+  IndexMath &math = *dots_.math_;
+  OpBuilder &builder = dots_.builder();
+  Type word = builder.getI32Type(), f32 = builder.getF32Type();
+  VectorType reals = dots_.f32s(lanes_);
+  auto addStrip = [&](Value strip, ValueRange carried) {
+    before(strip);
+    Value begin = math.mul(strip, dots_.stripBytes());
+    Values rows, offsets;
+    for (Value start : starts)
+      rows.push_back(dots_.at(start, begin));
+    Values scales = scalesOfStrip(rows, offsets), products = productsOfStrip(rows, strip, row);
+    Value sum = carried[0];
+    for (size_t group = 0; group < products.size(); ++group) {
+      Value place = math.mul(math.add(math.mul(strip, dots_.groups()), int64_t(group)), 4);
+      Value product = products[group];
+      if (dots_.hasBiasAlone())
+        product = create<arith::AddIOp>(product, splat(word, row, math.add(place, dots_.sumsAt())));
+      Value factor =
+          create<arith::MulFOp>(scales[group], splat(f32, row, math.add(place, dots_.scalesAt())));
+      sum = dots_.multiplyAdd(create<arith::SIToFPOp>(reals, product), factor, sum);
+      if (dots_.format_->hasOffset())
+        sum = dots_.multiplyAdd(offsets[group], splat(f32, row, math.add(place, dots_.sumsAt())),
+                                sum);
+    }
+    return Values{sum};
+  };
+  return emitReduction(math, math.constant(0), math.constant(dots_.strips()), math.constant(1),
+                       Values{dots_.reals(0, reals)}, addStrip)[0];
+}
+
+/// Of each group of the strip the whole products of all rows.
+BlockPanels::Values BlockPanels::productsOfStrip(ArrayRef<Value> rows, Value strip, Value row) {
+  IndexMath &math = *dots_.math_;
+  OpBuilder &builder = dots_.builder();
+  Value codes = math.mul(strip, dots_.elements());
+  auto width = int64_t(dots_.chunks_[0].size());
+  auto words = VectorType::get({dots_.lanes()}, builder.getI32Type());
+  Value zero = create<arith::ConstantOp>(cast<TypedAttr>(builder.getZeroAttr(words)));
+  // Chunks whose lanes are of the same groups are added up by the instruction.
+  std::map<std::vector<int64_t>, Values> products;
+  for (auto [number, chunk] : llvm::enumerate(dots_.chunks_)) {
+    Value x = dots_.load(VectorType::get({width}, builder.getI8Type()), row,
+                         math.add(codes, int64_t(number) * width));
+    auto groups = dots_.groupsOf(chunk);
+    Values &sums = products[{groups.begin(), groups.end()}];
+    sums.resize(rows.size(), zero);
+    for (auto [weights, sum] : llvm::zip_equal(rows, sums))
+      sum = dots_.products_->emit(builder, math.location, dots_.codes(weights, chunk), x, sum);
+  }
+  Values result(size_t(dots_.groups()));
+  for (auto &[groups, sums] : products)
+    addTurned(std::move(sums), groups, result);
+  return result;
+}
+
+/// Of each group of the strip the scales of all rows, and their offsets where there are some.
+BlockPanels::Values BlockPanels::scalesOfStrip(ArrayRef<Value> rows, Values &offsets) {
+  IndexMath &math = *dots_.math_;
+  auto groups = dots_.groups();
+  Values scales(static_cast<size_t>(groups));
+  if (dots_.format_->hasOffset())
+    offsets.resize(size_t(groups));
+  if (dots_.hasHalves()) {
+    for (int64_t group = 0; group < groups; ++group) {
+      Values blocks;
+      for (Value row : rows)
+        blocks.push_back(dots_.at(row, math.constant(group * dots_.format_->bytes)));
+      Value offset;
+      scales[size_t(group)] = dots_.scalesOfBlocks(blocks, offset);
+      if (offset)
+        offsets[size_t(group)] = offset;
+    }
+    return scales;
+  }
+  Values ofRows, offsetsOfRows;
+  for (Value row : rows) {
+    Value offset;
+    ofRows.push_back(dots_.scales(row, offset));
+    if (offset)
+      offsetsOfRows.push_back(offset);
+  }
+  auto each = llvm::to_vector(llvm::seq<int64_t>(0, groups));
+  addTurned(std::move(ofRows), each, scales);
+  if (!offsetsOfRows.empty())
+    addTurned(std::move(offsetsOfRows), each, offsets);
+  return scales;
+}
+
+/// Transposes vectors of rows, whose lane i is of group groupOf[i], and adds up the lanes of a
+/// group on the way: to sums[group], a lane of each row. A step takes two rows to one vector: of
+/// lanes whose number has a bit, the second row's.
+void BlockPanels::addTurned(Values rows, ArrayRef<int64_t> groupOf, MutableArrayRef<Value> sums) {
+  auto width = int64_t(groupOf.size());
+  if (width > int64_t(rows.size())) { // half by half
+    for (int64_t first : {int64_t(0), width / 2}) {
+      auto lanes = llvm::to_vector(llvm::seq<int64_t>(first, first + width / 2));
+      Values half;
+      for (Value row : rows)
+        half.push_back(create<vector::ShuffleOp>(row, row, lanes));
+      addTurned(std::move(half), groupOf.slice(size_t(first), size_t(width / 2)), sums);
+    }
+    return;
+  }
+  struct Part {
+    Values vectors;
+    llvm::SmallVector<int64_t> groups;
+  };
+  llvm::SmallVector<Part> parts = {{std::move(rows), llvm::SmallVector<int64_t>(groupOf)}};
+  auto plus = [&](Value a, Value b) -> Value {
+    return isa<FloatType>(getElementTypeOrSelf(a)) ? Value(create<arith::AddFOp>(a, b))
+                                                   : Value(create<arith::AddIOp>(a, b));
+  };
+  for (int64_t bit = 1; bit < width; bit *= 2) {
+    llvm::SmallVector<Part> next;
+    for (const Part &part : parts) {
+      Part turned[2];
+      for (int64_t which : {0, 1}) {
+        llvm::SmallVector<int64_t> places;
+        for (int64_t lane = 0; lane < width; ++lane) {
+          int64_t from = which ? lane | bit : lane & ~bit;
+          places.push_back(lane & bit ? width + from : from);
+          turned[which].groups.push_back(part.groups[size_t(from)]);
+        }
+        for (size_t i = 0; i < part.vectors.size(); i += 2)
+          turned[which].vectors.push_back(
+              create<vector::ShuffleOp>(part.vectors[i], part.vectors[i + 1], places));
+      }
+      if (turned[0].groups != turned[1].groups) {
+        next.append({std::move(turned[0]), std::move(turned[1])});
+        continue;
+      }
+      for (auto [sum, other] : llvm::zip_equal(turned[0].vectors, turned[1].vectors))
+        sum = plus(sum, other);
+      next.push_back(std::move(turned[0]));
+    }
+    parts = std::move(next);
+  }
+  for (const Part &part : parts) {
+    Value all = dots_.joined(part.vectors), &sum = sums[size_t(part.groups[0])];
+    sum = sum ? plus(sum, all) : all;
+  }
 }
 
 /// What is in memory there, in all lanes.

@@ -10,8 +10,13 @@
 // follow each. No lanes are added up at the end, and results that lie side by side are stored
 // together.
 //
-// Invariant: each row of x is multiplied in the same order, however many there are: its results
-// depend on that row alone.
+// A few rows of x are not worth unpacking for: each is multiplied by the bytes as they are stored.
+// A group's products stand in lanes of one row then, and are added up while the vectors of all rows
+// are transposed, which takes less than to convert and scale what each instruction gives.
+//
+// Invariant: each row of x is multiplied in the same order, however many there are and by either
+// way: products of a group are whole numbers, and groups are added up one behind the other. So its
+// results depend on that row alone.
 #pragma once
 
 #include "compiler/targets/cpu/templates/BlockDots.h"
@@ -28,14 +33,30 @@ public:
   int64_t rowBytes() const;                // of a rounded row of x
   int64_t bytes() const;                   // of a panel in the scratch
 
-  /// Rounds a row of x, f32 in memory.
-  void round(Value x, Value to) { dots_.round(x, to, BlockDots::Order::Elements); }
+  /// Rounds a row of x, f32 in memory, for `multiply`.
+  void round(Value x, Value to) {
+    dots_.round(x, to, BlockDots::Order::Elements, BlockDots::Bias::Whole);
+  }
   /// Fills the panel with rows of weights, whose bytes begin at `rowOf` their lane.
   void unpack(llvm::function_ref<Value(Value lane)> rowOf, Value panel);
   /// Of each rounded row the products with all rows of the panel, a vector of f32.
   llvm::SmallVector<Value> multiply(llvm::ArrayRef<Value> rows, Value panel);
 
+  /// Rounds a row of x, f32 in memory, for `multiplyStored`.
+  void roundForStored(Value x, Value to) {
+    dots_.round(x, to, BlockDots::Order::Chunks, BlockDots::Bias::Whole);
+  }
+  /// The products of one rounded row with rows of weights whose bytes begin there, one for each
+  /// lane: the very numbers that `multiply` gives. `before` is called for each strip.
+  Value multiplyStored(llvm::ArrayRef<Value> starts, Value row,
+                       llvm::function_ref<void(Value strip)> before);
+  int64_t stripBytes() const { return dots_.stripBytes(); }
+
 private:
+  using Values = llvm::SmallVector<Value>;
+  Values productsOfStrip(llvm::ArrayRef<Value> rows, Value strip, Value row);
+  Values scalesOfStrip(llvm::ArrayRef<Value> rows, Values &offsets);
+  void addTurned(Values rows, llvm::ArrayRef<int64_t> groupOf, llvm::MutableArrayRef<Value> sums);
   void codesOfRows(llvm::ArrayRef<Value> rows, Value begin, Value to, Value panel);
   void takeScales(Value row, Value place, Value panel);
   void giveScales(Value to, Value panel);

@@ -11,8 +11,9 @@
 // Several rows of x wait for arithmetic: an item's rows of w are decoded into the thread's scratch,
 // where all of x is multiplied by them, in tiles of registers. They are as many as the second-level
 // cache holds beside x. Where x may be rounded, an item is a panel of w (BlockPanels.h) and a block
-// of rows of x, as many as that cache holds, which are rounded once for all panels of a range. Each
-// row of x gives the very numbers that it gives alone.
+// of rows of x, as many as that cache holds, which are rounded once for all panels of a range. One
+// or two, as a batch of an open size may have, wait for memory again, and take a panel as it is
+// stored. Each row of x gives the very numbers that it gives alone.
 //
 // The last rows of a tile are repeated where there are no more, but not stored again: what is fused
 // behind the product may be written over what it reads.
@@ -40,6 +41,7 @@ constexpr int64_t kStreams = 4;       // of weights, unasked
 constexpr int64_t kLeastOfRange = 32; // rows of weights: a range makes the sums of x anew
 constexpr int64_t kTileRows = 4, kTileColumns = 4, kFewRegisters = 2; // of x, of w
 constexpr int64_t kRoundedRows = 8;   // of x, by a panel of w, in registers
+constexpr int64_t kStoredRows = 2;    // so few of x are multiplied by what is stored
 constexpr int64_t kMostOfBlock = 256; // rows of x that are rounded at once
 constexpr int64_t kLeastPanels = 16;  // of a range, which rounds x anew
 constexpr int64_t kMostDecoded = 256, kMostScratch = int64_t(1) << 26;
@@ -116,19 +118,38 @@ public:
     Value firstBlock = math_.div(begin, all);
     Value blocks = math_.select(math_.less(begin, end), math_.ceilDiv(end, all), firstBlock);
     emitFor(math_, firstBlock, blocks, one, [&](Value block) {
-      Value first = math_.mul(block, blockRows);
+      Value first = math_.mul(block, blockRows), before = math_.mul(block, all);
       Value there = math_.min(math_.sub(rows_, first), math_.constant(blockRows));
-      emitFor(math_, math_.constant(0), there, one, [&](Value row) {
-        Value x = bytesAt(x_, math_.mul(math_.add(first, row), product_.columns * 4));
-        panels.round(x, bytesAt(scratch_, math_.mul(row, panels.rowBytes())));
-      });
-      Value before = math_.mul(block, all);
-      emitFor(math_, math_.max(begin, before), math_.min(end, math_.add(before, all)), one,
-              [&](Value item) {
-                Value column = math_.mul(math_.sub(item, before), panels.lanes());
-                unpack(panels, column, panel);
-                multiplyPanel(panels, first, there, column, panel);
-              });
+      Value from = math_.max(begin, before), to = math_.min(end, math_.add(before, all));
+      auto rounded = [&](llvm::function_ref<void(Value, Value)> round) {
+        emitFor(math_, math_.constant(0), there, one, [&](Value row) {
+          round(bytesAt(x_, math_.mul(math_.add(first, row), product_.columns * 4)),
+                bytesAt(scratch_, math_.mul(row, panels.rowBytes())));
+        });
+      };
+      auto columnOf = [&](Value item) {
+        return math_.mul(math_.sub(item, before), panels.lanes());
+      };
+      auto multiplyMany = [&] {
+        rounded([&](Value x, Value to) { panels.round(x, to); });
+        emitFor(math_, from, to, one, [&](Value item) {
+          unpack(panels, columnOf(item), panel);
+          multiplyPanel(panels, first, there, columnOf(item), panel);
+        });
+      };
+      auto multiplyFew = [&] {
+        rounded([&](Value x, Value to) { panels.roundForStored(x, to); });
+        emitFor(math_, from, to, one, [&](Value item) {
+          emitFor(math_, math_.constant(0), there, one,
+                  [&](Value row) { multiplyStored(panels, first, row, columnOf(item)); });
+        });
+      };
+      auto rows = constantIndex(rows_);
+      if (rows && *rows <= kStoredRows)
+        return multiplyFew();
+      if (rows && (*rows % blockRows == 0 || *rows % blockRows > kStoredRows))
+        return multiplyMany();
+      emitIf(math_, math_.less(math_.constant(kStoredRows), there), multiplyMany, multiplyFew);
     });
   }
 
@@ -221,16 +242,18 @@ private:
 
   /// As much of the rows behind these as part `index` of these is, `bytes` of each row: all of them
   /// are one piece of memory. A core's own prefetcher follows a row, stops at its end, and begins
-  /// anew with the next, which a row of a few KB is too short for.
+  /// anew with the next, which a row of a few KB is too short for. What is more than the
+  /// first-level cache keeps goes to the second-level one.
   void prefetchBehind(Value start, Value index, size_t rows, int64_t bytes) {
     constexpr int64_t kAhead = 4096, kLine = 64;
-    constexpr int kFirstLevel = 3, kData = 1; // operands
+    constexpr int kFirstLevel = 3, kSecondLevel = 2, kData = 1; // operands
     int64_t together = int64_t(rows) * product_.rowBytes(), part = int64_t(rows) * bytes;
     Value behind = bytesAt(start, math_.constant(int64_t(llvm::alignTo(kAhead, together))));
     Value first = bytesAt(behind, math_.mul(index, part));
+    int level = 2 * together <= machine_.l1Bytes ? kFirstLevel : kSecondLevel;
     for (int64_t line = 0; line < part; line += kLine)
       math_.builder.create<LLVM::Prefetch>(math_.location, bytesAt(first, math_.constant(line)),
-                                           /*rw=*/0, kFirstLevel, kData);
+                                           /*rw=*/0, level, kData);
   }
 
   /// Adds the products of block number `index` of each row: `sums` are vectors, then what offsets
@@ -300,23 +323,35 @@ private:
     return sums;
   }
 
+  /// Where a row of w begins, the last one where there are no more.
+  Value rowOf(Value row) {
+    row = math_.min(row, math_.sub(count_, math_.constant(1)));
+    return bytesAt(w_, math_.mul(row, product_.rowBytes()));
+  }
   void unpack(BlockPanels &panels, Value column, Value panel) {
-    Value last = math_.sub(count_, math_.constant(1));
-    panels.unpack(
-        [&](Value lane) {
-          Value row = math_.min(math_.add(column, lane), last);
-          return bytesAt(w_, math_.mul(row, product_.rowBytes()));
-        },
-        panel);
+    panels.unpack([&](Value lane) { return rowOf(math_.add(column, lane)); }, panel);
+  }
+  /// Null where all lanes are columns that there are.
+  Value maskFrom(Value column, int64_t lanes) {
+    auto columns = constantIndex(count_);
+    bool isWhole = columns && *columns % lanes == 0;
+    return isWhole ? Value() : emitter_.maskBelow(math_.sub(count_, column), lanes);
+  }
+  /// Rounded row `row` of the block by a panel's rows of w as they are stored.
+  void multiplyStored(BlockPanels &panels, Value first, Value row, Value column) {
+    Values starts;
+    for (int64_t lane = 0; lane < panels.lanes(); ++lane)
+      starts.push_back(rowOf(math_.add(column, lane)));
+    Value sum = panels.multiplyStored(
+        starts, bytesAt(scratch_, math_.mul(row, panels.rowBytes())),
+        [&](Value strip) { prefetchBehind(starts[0], strip, starts.size(), panels.stripBytes()); });
+    give(math_.add(first, row), column, sum, panels.lanes(), maskFrom(column, panels.lanes()));
   }
 
   /// Rounded rows, `there` of them from row `first` of x on, by the panel, whose first row is
   /// `column` of w: in tiles of halving heights.
   void multiplyPanel(BlockPanels &panels, Value first, Value there, Value column, Value panel) {
-    Value left = math_.sub(count_, column), begin = math_.constant(0);
-    auto columns = constantIndex(count_);
-    bool isWhole = columns && *columns % panels.lanes() == 0;
-    Value mask = isWhole ? Value() : emitter_.maskBelow(left, panels.lanes());
+    Value begin = math_.constant(0), mask = maskFrom(column, panels.lanes());
     for (int64_t height = kRoundedRows; height > 0; height /= 2) {
       Value end = math_.mul(math_.div(there, math_.constant(height)), height);
       emitFor(math_, begin, end, math_.constant(height), [&](Value row) {
