@@ -29,7 +29,7 @@ def tensmith(*arguments):
 
 
 def compiled(path, module, schedules=None):
-    """Seconds of CPU time that the compilation took."""
+    """Seconds that the compilation took."""
     extra = ["--schedules", schedules] if schedules else []
     start = time.perf_counter()
     tensmith("compile", path, "-o", module, "--no-cache", *extra)
@@ -51,18 +51,20 @@ def measured(model, turns):
         schedules = folder / "nests.json"
         schedules.write_text(json.dumps({"schedules": [{"key": key, "as_nest": 1} for key in keys]}))
         seconds = {"loops": compiled(path, folder / "loops.so"), "nests": compiled(path, folder / "nests.so", schedules)}
-        shown = tensmith("inspect", folder / "nests.so")
+        shown = json.loads(tensmith("inspect", folder / "nests.so", "--json"))["kernels"]
         least = {"loops": {}, "nests": {}}
         for _ in range(turns):
             for way, best in least.items():
                 for kernel, own in kernels(folder / f"{way}.so").items():
                     best[kernel] = min(best.get(kernel, own), own)
-    # A kernel that is a nest tells so; its label and nodes are the same both ways.
-    both = {kernel for kernel in least["loops"] if kernel in least["nests"]}
-    ratios = {kernel: least["nests"][kernel] / least["loops"][kernel] for kernel in both if least["loops"][kernel] > 1e-6}
-    return {"model": model, "keys": len(keys), "nests": shown.count("nest, "), "refused": shown.count("for want of a nest"),
-            "compile": seconds, "ratios": sorted(round(ratio, 3) for ratio in ratios.values()),
-            "whole": [sum(least[way][kernel] for kernel in both) for way in ("loops", "nests")]}  # fmt: skip
+    ways = {}  # of the kernels of a label
+    for kernel in shown:
+        ways.setdefault(kernel["label"], set()).add(kernel["schedule"].startswith("nest"))
+    both = [kernel for kernel in least["loops"] if kernel in least["nests"] and ways.get(kernel[0]) == {True}]
+    ratios = [least["nests"][kernel] / least["loops"][kernel] for kernel in both]
+    return {"model": model, "keys": len(keys), "nests": sum(kernel["schedule"].startswith("nest") for kernel in shown),
+            "refused": sorted({kernel["schedule"].partition("for want of a nest: ")[2] for kernel in shown} - {""}), "compile": seconds,
+            "kernels": {kernel[0]: round(ratio, 3) for kernel, ratio in zip(both, ratios)}}  # fmt: skip
 
 
 def main():
@@ -75,8 +77,9 @@ def main():
     for model in arguments.models:
         results.append(measured(model, arguments.turns))
         own = results[-1]
-        print(f"{model}: {own['nests']} nests, {own['refused']} without; nest / loops: all {own['whole'][1] / own['whole'][0]:.2f}, "
-              f"median {statistics.median(own['ratios'] or [1]):.2f}; compile {own['compile']['nests'] / own['compile']['loops']:.2f}")  # fmt: skip
+        ratios = list(own["kernels"].values()) or [1]
+        print(f"{model}: {own['nests']} nests of {own['keys']}; nest / loops: {min(ratios):.2f} to {max(ratios):.2f}, "
+              f"median {statistics.median(ratios):.2f}; compile {own['compile']['nests'] / own['compile']['loops']:.2f}")  # fmt: skip
     if arguments.json:
         arguments.json.write_text(json.dumps({"models": results}, indent=1) + "\n")
 
