@@ -80,7 +80,7 @@ def pytest_make_collect_report(collector):
 
 
 def forget_the_machine():
-    for path in CACHE.glob("machine-*.json"):
+    for path in CACHE.glob("machines/*.json"):
         path.unlink(missing_ok=True)
 
 

@@ -122,6 +122,11 @@ std::string defaultFolder() {
   return {};
 }
 
+std::string machinesFolder() {
+  std::string folder = defaultFolder();
+  return folder.empty() ? folder : folder + "/machines";
+}
+
 int64_t defaultLimit() {
   constexpr int64_t kDefault = int64_t(8) << 30;
   const char *given = std::getenv("TENSMITH_CACHE_LIMIT");

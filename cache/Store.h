@@ -28,6 +28,9 @@ namespace tensmith::cache {
 /// `$TENSMITH_CACHE`, `$XDG_CACHE_HOME/tensmith` or `~/.cache/tensmith`; empty, for no cache, where
 /// none of the variables is set or TENSMITH_CACHE is set to nothing.
 std::string defaultFolder();
+/// Of what was measured of machines, a file each; within the default folder, whose entries are too
+/// many to look through for them. Empty where that is.
+std::string machinesFolder();
 
 /// Of a setting that is no number of bytes: then nothing is kept.
 inline constexpr int64_t kNoLimit = -1;

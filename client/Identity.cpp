@@ -9,10 +9,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <link.h>
 #include <memory>
@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
+
+namespace fs = std::filesystem;
 
 namespace tensmith::client {
 namespace {
@@ -129,21 +131,17 @@ void addCaches(Hasher &hasher) {
     hasher.add(int64_t(::sysconf(name)));
 }
 
-/// The limits of whichever machine, all of them: whose this is only the compiler knows. By readdir,
-/// since the folder has thousands of other entries.
+/// The limits of whichever machine, all of them: whose this is only the compiler knows.
 void addLimits(Hasher &hasher) {
-  std::string folder = cache::defaultFolder();
-  std::vector<std::string> names;
-  DIR *listing = ::opendir(folder.c_str());
-  for (const dirent *entry = nullptr; listing && (entry = ::readdir(listing));)
-    if (std::strncmp(entry->d_name, "machine-", 8) == 0)
-      names.push_back(entry->d_name);
-  if (listing)
-    ::closedir(listing);
-  std::sort(names.begin(), names.end());
-  for (const std::string &name : names) {
-    hasher.add(name);
-    hasher.add(contents(folder + "/" + name));
+  std::vector<fs::path> files;
+  std::error_code error;
+  fs::directory_iterator listing(cache::machinesFolder(), error);
+  for (; !error && listing != fs::directory_iterator(); listing.increment(error))
+    files.push_back(listing->path());
+  std::sort(files.begin(), files.end());
+  for (const fs::path &file : files) {
+    hasher.add(file.filename().string());
+    hasher.add(contents(file.string()));
   }
 }
 

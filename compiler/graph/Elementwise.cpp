@@ -192,19 +192,21 @@ std::optional<Contents> MulOp::contents(ShapeContext &shapes, unsigned) {
 std::optional<Contents> NegOp::contents(ShapeContext &shapes, unsigned) {
   return mapArithmetic(shapes, *this, [](ArrayRef<AffineExpr> e) { return -e[0]; });
 }
-/// Toward zero and down are the same for sizes; a symbol divided by a positive constant or by sizes
-/// is one.
+/// a / b, rounded toward zero.
+static std::optional<AffineExpr> integerQuotient(ShapeContext &shapes, AffineExpr a, AffineExpr b) {
+  auto numerator = constantOf(a), divisor = constantOf(b);
+  if (divisor && (*divisor == 0 || (numerator && !ShapeContext::isExact(a))))
+    return std::nullopt;
+  if (numerator && divisor)
+    return shapes.constant(*numerator / *divisor);
+  bool turns = divisor && *divisor < 0;
+  AffineExpr whole = turns ? wholePart(shapes, {shapes.simplify(-a), shapes.simplify(-b)})
+                           : wholePart(shapes, {a, b});
+  return whole ? std::optional(whole) : std::nullopt;
+}
 std::optional<Contents> DivOp::contents(ShapeContext &shapes, unsigned) {
-  return mapContents(shapes, *this, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
-    auto a = constantOf(e[0]), b = constantOf(e[1]);
-    if (b && (*b == 0 || (a && !ShapeContext::isExact(e[0]))))
-      return std::nullopt;
-    if (a && b)
-      return shapes.constant(*a / *b);
-    if (b && *b < 0)
-      return std::nullopt;
-    return shapes.simplify(e[0].floorDiv(e[1]));
-  });
+  return mapContents(shapes, *this,
+                     [&](ArrayRef<AffineExpr> e) { return integerQuotient(shapes, e[0], e[1]); });
 }
 std::optional<Contents> ModOp::contents(ShapeContext &shapes, unsigned) {
   bool fmod = getFmod();
@@ -214,7 +216,10 @@ std::optional<Contents> ModOp::contents(ShapeContext &shapes, unsigned) {
       return std::nullopt;
     if (a)
       return shapes.constant(fmod ? *a % *b : ((*a % *b) + *b) % *b);
-    return shapes.simplify(e[0] % e[1]);
+    if (!fmod)
+      return shapes.simplify(e[0] % e[1]);
+    auto times = integerQuotient(shapes, e[0], e[1]);
+    return times ? std::optional(shapes.simplify(e[0] - *times * e[1])) : std::nullopt;
   });
 }
 std::optional<Contents> MinOp::contents(ShapeContext &shapes, unsigned) {
@@ -243,9 +248,10 @@ std::optional<Contents> CastOp::contents(ShapeContext &shapes, unsigned) {
     return std::nullopt;
   Contents result;
   for (const std::optional<Fraction> &element : *fractions) {
-    if (!element)
+    AffineExpr whole = element ? wholePart(shapes, *element) : AffineExpr();
+    if (!whole)
       return std::nullopt;
-    result.push_back(wholePart(shapes, *element));
+    result.push_back(whole);
   }
   return result;
 }

@@ -4,6 +4,7 @@
 #include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/SlicedRange.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -16,6 +17,11 @@ namespace {
 
 using Element = std::optional<Fraction>;
 using Elements = SmallVector<Element>;
+
+bool isNeverNegative(AffineExpr size) {
+  AffineExpr zero = getAffineConstantExpr(0, size.getContext());
+  return SizeFacts().decide(Condition::Relation::AtMost, zero, size) == true;
+}
 
 constexpr int kDeepest = 32;     // operators, one behind another
 constexpr int64_t kLargest = 64; // elements: of shapes and scales
@@ -66,6 +72,10 @@ private:
   }
 
   Fraction whole(AffineExpr value) { return {value, shapes_.constant(1), false}; }
+  Element wholeOf(const Fraction &fraction) {
+    AffineExpr part = wholePart(shapes_, fraction);
+    return part ? Element(whole(part)) : std::nullopt;
+  }
 
   std::optional<Elements> ofConstant(ConstantOp constant) {
     auto tensor = hostTensor(constant.getValue());
@@ -96,7 +106,7 @@ private:
     if (isa<IntegerType>(to))
       for (Element &element : *elements)
         if (element)
-          element = whole(wholePart(shapes_, *element));
+          element = wholeOf(*element);
     return elements;
   }
 
@@ -131,7 +141,7 @@ private:
       elements.push_back(x && y && !x->isRounded && !y->isRounded ? combined(op, *x, *y)
                                                                   : std::nullopt);
       if (isInteger && elements.back())
-        elements.back() = whole(wholePart(shapes_, *elements.back()));
+        elements.back() = wholeOf(*elements.back());
     }
     return elements;
   }
@@ -155,8 +165,8 @@ private:
   Element quotient(const Fraction &x, const Fraction &y) {
     AffineExpr numerator = shapes_.simplify(x.numerator * y.denominator),
                denominator = shapes_.simplify(y.numerator * x.denominator);
-    auto divisor = dyn_cast<AffineConstantExpr>(denominator);
-    if (!isShort(numerator) || isLongSize(denominator) || (divisor && divisor.getValue() <= 0))
+    if (!isShort(numerator) || isLongSize(denominator) || constantOf(denominator) == 0 ||
+        !isNeverNegative(denominator))
       return std::nullopt;
     AffineExpr result = shapes_.simplify(numerator.floorDiv(denominator));
     if (shapes_.equal(result * denominator, numerator))
@@ -264,7 +274,16 @@ std::optional<Contents> partialContents(ShapeContext &shapes, Value value) {
 }
 
 AffineExpr wholePart(ShapeContext &shapes, const Fraction &fraction) {
-  return shapes.simplify(fraction.numerator.floorDiv(fraction.denominator));
+  auto [above, by, isRounded] = fraction;
+  if (constantOf(by) == 0 || !isNeverNegative(by))
+    return {};
+  if (isNeverNegative(above))
+    return shapes.simplify(above.floorDiv(by));
+  // What is rounded down is the quotient of max(above, 0) less that of max(-above, 0).
+  auto below = smallerNumber(shapes, above, shapes.constant(0));
+  if (!below)
+    return {};
+  return shapes.simplify((above - *below).floorDiv(by) - (-*below).floorDiv(by));
 }
 
 } // namespace tensmith::graph

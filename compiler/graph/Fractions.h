@@ -24,7 +24,8 @@ std::optional<llvm::SmallVector<std::optional<Fraction>>> fractionsOf(ShapeConte
 /// The same of integers: null where an element isn't known.
 std::optional<Contents> partialContents(ShapeContext &shapes, mlir::Value value);
 
-/// Rounded toward zero, of what is not negative.
+/// Rounded toward zero; null where the denominator may be negative, or of which sign the numerator
+/// is takes too long an expression.
 mlir::AffineExpr wholePart(ShapeContext &shapes, const Fraction &fraction);
 
 } // namespace tensmith::graph

@@ -39,25 +39,46 @@ public:
   void run(ArrayRef<Value> learnt) {
     changed_.insert(learnt.begin(), learnt.end());
     Block &block = function_.getBody().front();
-    for (BlockArgument argument : block.getArguments()) {
-      name(argument);
-      define(argument.getType());
-    }
-    for (Operation &op : block) {
-      if (!renamed_.empty())
-        rename(&op);
-      if (llvm::any_of(op.getOperands(), [&](Value x) { return changed_.contains(x); }))
-        infer(&op);
-      for (Value result : op.getResults()) {
-        name(result);
-        define(result.getType());
-      }
-    }
+    llvm::for_each(block.getArguments(), [&](Value argument) { name(argument); });
+    visit(block);
     function_.setFunctionType(FunctionType::get(function_.getContext(), block.getArgumentTypes(),
                                                 block.getTerminator()->getOperandTypes()));
   }
 
 private:
+  void visit(Block &block) {
+    for (BlockArgument argument : block.getArguments())
+      define(argument.getType());
+    for (Operation &op : block) {
+      if (!renamed_.empty())
+        rename(&op);
+      if (llvm::any_of(op.getOperands(), [&](Value x) { return changed_.contains(x); }))
+        infer(&op);
+      if (op.getNumRegions())
+        visitRegions(&op);
+      for (Value result : op.getResults()) {
+        if (&block == &function_.getBody().front())
+          name(result);
+        define(result.getType());
+      }
+    }
+  }
+
+  /// Branches and bodies, whose values define sizes for themselves alone; what has no name there,
+  /// as what a loop carries, gets none.
+  void visitRegions(Operation *op) {
+    size_t renamed = renamed_.size();
+    for (Region &region : op->getRegions())
+      for (Block &block : region) {
+        size_t before = order_.size();
+        visit(block);
+        for (; order_.size() > before; order_.pop_back())
+          defined_.erase(order_.back());
+      }
+    if (renamed_.size() != renamed) // its results may have such sizes, too
+      rename(op);
+  }
+
   void name(Value value) {
     if (graph::nameSizes(value, shapes_))
       changed_.insert(value);
@@ -76,7 +97,8 @@ private:
       return;
     for (AffineExpr size : shapes_.dims(ranked))
       if (auto symbol = dyn_cast<AffineSymbolExpr>(size))
-        defined_.insert(symbol);
+        if (defined_.insert(symbol).second)
+          order_.push_back(symbol);
   }
 
   bool isDefined(AffineExpr size) {
@@ -140,6 +162,7 @@ private:
   func::FuncOp function_;
   graph::ShapeContext shapes_;
   llvm::DenseSet<AffineExpr> defined_;             // symbols that a value before has as its size
+  SmallVector<AffineExpr> order_;                  // the same, in the order of their values
   llvm::DenseMap<AffineExpr, AffineExpr> renamed_; // symbols that were one operator's own
   llvm::DenseSet<Value> changed_;                  // values with another type than at first
 };

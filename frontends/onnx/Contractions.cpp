@@ -1,7 +1,7 @@
 // Products of matrices, whole numbers included.
 #include "frontends/onnx/Bits.h"
 #include "frontends/onnx/IntegerProducts.h"
-#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/Widened.h"
 
 namespace tensmith::onnx_import {
 namespace {
@@ -10,7 +10,7 @@ LogicalResult matmul(NodeImport &n) { return n.give({n.matmul(n.input(0), n.inpu
 
 Value scaled(NodeImport &n, Value x, double factor) { return factor == 1 ? x : n.mul(x, factor); }
 
-LogicalResult gemm(NodeImport &n) {
+LogicalResult scaledSum(NodeImport &n) {
   if (failed(n.needRank(0)) || failed(n.needRank(1)))
     return failure();
   if (n.rank(n.input(0)) != 2 || n.rank(n.input(1)) != 2)
@@ -36,6 +36,11 @@ LogicalResult gemm(NodeImport &n) {
   if (n.isRanked(c) && !fits())
     addend = n.broadcast(addend, n.dims(product));
   return n.give({n.add(product, addend)});
+}
+
+LogicalResult gemm(NodeImport &n) {
+  bool isScaled = n.floatAttr("alpha", 1) != 1 || n.floatAttr("beta", 1) != 1;
+  return isScaled ? widened<scaledSum>(n) : scaledSum(n);
 }
 
 LogicalResult einsum(NodeImport &n) {

@@ -1,6 +1,7 @@
 // Arithmetic, comparison, logic, conversion.
 #include "frontends/onnx/NodeImport.h"
 #include "frontends/onnx/OperatorName.h"
+#include "frontends/onnx/Widened.h"
 
 using namespace tensmith::graph;
 
@@ -187,7 +188,7 @@ constexpr Operator kOperators[] = {
     same<"graph.min", variadic<"graph.min">>("Min"),
     same<"graph.max", variadic<"graph.max">>("Max"),
     {"Sum", variadic<"graph.add">},
-    {"Mean", mean},
+    {"Mean", widened<mean>},
     {"Clip", clip},
     {"Where", [](NodeImport &n) { return n.give({n.where(n.input(0), n.input(1), n.input(2))}); }},
 };

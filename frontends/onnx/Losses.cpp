@@ -1,5 +1,5 @@
 // Losses over classes (dimension 1).
-#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/Widened.h"
 
 namespace tensmith::onnx_import {
 namespace {
@@ -62,8 +62,8 @@ LogicalResult softmaxCrossEntropy(NodeImport &n) {
 }
 
 constexpr Operator kOperators[] = {
-    {"NegativeLogLikelihoodLoss", nllLoss},
-    {"SoftmaxCrossEntropyLoss", softmaxCrossEntropy},
+    {"NegativeLogLikelihoodLoss", widened<nllLoss>},
+    {"SoftmaxCrossEntropyLoss", widened<softmaxCrossEntropy>},
 };
 
 } // namespace

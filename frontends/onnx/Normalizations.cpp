@@ -1,6 +1,7 @@
 // Imports softmax and the normalisations, with what older opsets meant by them.
 #include "frontends/onnx/NodeImport.h"
 #include "frontends/onnx/OperatorName.h"
+#include "frontends/onnx/Widened.h"
 
 namespace tensmith::onnx_import {
 namespace {
@@ -52,10 +53,12 @@ LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
   Moments now = momentsOf(n);
   Value mean = n.cast(now.mean, n.element(n.input(3))),
         variance = n.cast(now.variance, n.element(n.input(4)));
+  // The batch's statistics as they are: a variance may be beyond what halves hold.
   auto moved = [&](Value running, Value now) {
     return n.add(n.mul(running, momentum), n.mul(now, 1 - momentum));
   };
-  Value y = n("graph.batch_norm", {n.input(0), n.input(1), n.input(2), mean, variance}, epsilon);
+  Value y =
+      n("graph.batch_norm", {n.input(0), n.input(1), n.input(2), now.mean, now.variance}, epsilon);
   Value nextMean = moved(n.input(3), mean), nextVariance = moved(n.input(4), variance);
   if (n.importer.options.form == ModelForm::Training && nextMean && nextVariance) {
     n.importer.updates.push_back({n.input(3), nextMean});
@@ -189,12 +192,30 @@ LogicalResult lpNorm(NodeImport &n) {
   return n.give({n.where(isZero, n.scalar(x, 0), n.div(x, n.where(isZero, n.scalar(x, 1), norm)))});
 }
 
+/// (x - mean) / (standard deviation + 1e-9), as the standard's definition has it.
+LogicalResult meanVarianceNorm(NodeImport &n) {
+  if (failed(n.needRank(0)))
+    return failure();
+  auto axes = n.axes(n.intsAttr("axes", {0, 2, 3}), n.rank(n.input(0)));
+  if (failed(axes))
+    return failure();
+  Value x = n.input(0), centred = n.sub(x, n.mean(x, *axes));
+  Value deviation = n.unary("graph.sqrt", n.mean(n.mul(centred, centred), *axes));
+  return n.give({n.div(centred, n.add(deviation, 1e-9))});
+}
+
 constexpr Operator kOperators[] = {
-    {"Softmax", softmax<"graph.softmax">},   {"LogSoftmax", softmax<"graph.log_softmax">},
-    {"Hardmax", softmax<"graph.hardmax">},   {"BatchNormalization", batchNorm},
-    {"InstanceNormalization", instanceNorm}, {"LRN", lrn},
-    {"LayerNormalization", layerNorm},       {"RMSNormalization", rmsNorm},
-    {"GroupNormalization", groupNorm},       {"LpNormalization", lpNorm},
+    {"Softmax", softmax<"graph.softmax">},
+    {"LogSoftmax", softmax<"graph.log_softmax">},
+    {"Hardmax", softmax<"graph.hardmax">},
+    {"BatchNormalization", batchNorm},
+    {"InstanceNormalization", instanceNorm},
+    {"LRN", lrn},
+    {"LayerNormalization", layerNorm},
+    {"RMSNormalization", rmsNorm},
+    {"GroupNormalization", groupNorm},
+    {"LpNormalization", widened<lpNorm>},
+    {"MeanVarianceNormalization", widened<meanVarianceNorm>},
 };
 
 } // namespace

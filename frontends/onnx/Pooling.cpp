@@ -1,6 +1,7 @@
 // Pooling over windows and over whole images.
 #include "compiler/graph/Inference.h"
 #include "frontends/onnx/OperatorName.h"
+#include "frontends/onnx/Widened.h"
 #include "frontends/onnx/Windows.h"
 
 #include <cmath>
@@ -204,9 +205,9 @@ constexpr Operator kOperators[] = {
     {"LpPool", lpPool},
     {"MaxUnpool", maxUnpool},
     {"MaxRoiPool", maxRoiPool},
-    {"GlobalAveragePool", globalAveragePool},
+    {"GlobalAveragePool", widened<globalAveragePool>},
     {"GlobalMaxPool", globalMaxPool},
-    {"GlobalLpPool", globalLpPool},
+    {"GlobalLpPool", widened<globalLpPool>},
     {"Col2Im", col2Im},
 };
 

@@ -2,6 +2,7 @@
 #include "frontends/onnx/ComputedAxes.h"
 #include "frontends/onnx/Loops.h"
 #include "frontends/onnx/OperatorName.h"
+#include "frontends/onnx/Widened.h"
 
 namespace tensmith::onnx_import {
 namespace {
@@ -127,10 +128,6 @@ LogicalResult reduceLogSumExp(NodeImport &n) {
   Value most = reduceOver(n, "graph.reduce_max", r->x, *r, true);
   Value lowest = n.scalar(r->x, std::numeric_limits<float>::lowest());
   Value highest = n.scalar(r->x, std::numeric_limits<float>::max());
-  if (n.element(r->x).isF16()) {
-    lowest = n.scalar(r->x, -65504);
-    highest = n.scalar(r->x, 65504);
-  }
   Value shift = n("graph.min", {n("graph.max", {most, lowest}), highest});
   Value sum = reduceOver(n, "graph.reduce_sum", n.unary("graph.exp", n.sub(r->x, shift)), *r, true);
   Value result = n.add(n.unary("graph.log", sum), shift);
@@ -174,12 +171,12 @@ constexpr Operator kOperators[] = {
     {"ReduceProd", reduce<"graph.reduce_prod">},
     {"ReduceMax", extreme<"graph.reduce_max">},
     {"ReduceMin", extreme<"graph.reduce_min">},
-    {"ReduceMean", reduceMean},
-    {"ReduceL1", reduce<"graph.reduce_sum", absolute>},
-    {"ReduceL2", reduce<"graph.reduce_sum", square, squareRoot>},
-    {"ReduceLogSum", reduce<"graph.reduce_sum", identity, logarithm>},
-    {"ReduceSumSquare", reduce<"graph.reduce_sum", square>},
-    {"ReduceLogSumExp", reduceLogSumExp},
+    {"ReduceMean", widened<reduceMean>},
+    {"ReduceL1", widened<reduce<"graph.reduce_sum", absolute>>},
+    {"ReduceL2", widened<reduce<"graph.reduce_sum", square, squareRoot>>},
+    {"ReduceLogSum", widened<reduce<"graph.reduce_sum", identity, logarithm>>},
+    {"ReduceSumSquare", widened<reduce<"graph.reduce_sum", square>>},
+    {"ReduceLogSumExp", widened<reduceLogSumExp>},
     {"ArgMax", argReduce<"graph.arg_max">},
     {"ArgMin", argReduce<"graph.arg_min">},
     {"CumSum", cumulative<"graph.cumsum">},

@@ -12,7 +12,7 @@ import numpy
 import onnx.parser
 import opsets
 
-FAMILIES = ("sizes", "numbers", "layers", "control", "states", "nothing", "reports")
+FAMILIES = ("sizes", "numbers", "layers", "control", "states", "nothing", "reports", "engines")
 SITUATIONS = {}
 
 

@@ -221,7 +221,7 @@ def machine_with(own_cache, folder, rates):
     An environment whose machine is said to do `rates`, so that what follows from them does not depend on what else runs:
     "arithmetic" in operations a second, and a level of memory, or "memory" for all of them, in bytes a second.
     """
-    [kept] = pathlib.Path(own_cache["TENSMITH_CACHE"]).glob("machine-*.json")
+    [kept] = pathlib.Path(own_cache["TENSMITH_CACHE"]).glob("machines/*.json")
     limits = json.loads(kept.read_text())
     rate = lambda name, usual: {"one": rates.get(name, usual), "all": 2 * rates.get(name, usual)}
     for limit in limits["arithmetic"]:
@@ -660,7 +660,7 @@ def test_machine_is_measured_once(own_cache):
     assert names[0] == "L1" and names[-1] == "memory"
     text = tensmith("machine", env=own_cache).stdout
     assert "f32" in text and "memory" in text and once["identity"] in text
-    [kept] = pathlib.Path(own_cache["TENSMITH_CACHE"]).glob("machine-*.json")
+    [kept] = pathlib.Path(own_cache["TENSMITH_CACHE"]).glob("machines/*.json")
     kept.write_text(kept.read_text()[:200])
     again = json.loads(tensmith("machine", "--json", env=own_cache).stdout)["limits"]
     assert again["identity"] == json.loads(kept.read_text())["identity"]

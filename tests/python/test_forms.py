@@ -156,6 +156,13 @@ FOUND = {
     "loop_of_a_state_and_slices_longer": "known/inputs/fast/grad/1",
     "positions_by_interpolation": "known/folded/fast/plain/1",
     "dft_inverse_length": "known/inputs/fast/grad/1",
+    "size_of_a_quotient_below_zero": "symbols/inputs/fast/plain/1",
+    "size_of_a_remainder_below_zero": "symbols/inputs/fast/plain/1",
+    "size_of_a_cast_quotient_below_zero": "known/inputs/fast/plain/1",
+    "resized_by_a_quotient_of_sizes": "known/inputs/fast/branch/1",
+    "half_means_of_large": "known/inputs/fast/plain/1",
+    "half_norms_of_large": "symbols/inputs/exact/plain/1",
+    "half_product_of_large_that_is_scaled": "known/inputs/unfused/plain/1",
 }
 # The same of operands that no test has: parameters that contradict each other, more valid keys than there are, more sizes than
 # dimensions.

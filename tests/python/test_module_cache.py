@@ -264,7 +264,8 @@ def test_options_are_a_part_of_the_key(model, cache):
 
 def test_what_was_measured_of_the_machine_is_a_part_of_the_key(model, cache):
     session(model, cache)
-    (cache / "machine-0123456789abcdef.json").write_text("{}")
+    (cache / "machines").mkdir()
+    (cache / "machines/0123456789abcdef.json").write_text("{}")
     assert session(model, cache)["compiled"]
 
 

@@ -204,7 +204,7 @@ Result<MachineLimits> limitsFromJson(std::string_view text) {
 }
 
 std::string limitsPath(const Cpu &machine) {
-  std::string folder = cache::defaultFolder();
+  std::string folder = cache::machinesFolder();
   if (folder.empty())
     return {};
   Hasher hasher;
@@ -216,7 +216,7 @@ std::string limitsPath(const Cpu &machine) {
     hasher.add(cache.bytes);
     hasher.add(cache.sharedBy);
   }
-  return folder + "/machine-" + toHex(hasher.finish()).substr(0, 16) + ".json";
+  return folder + "/" + toHex(hasher.finish()).substr(0, 16) + ".json";
 }
 
 std::optional<MachineLimits> keptLimits(const Cpu &machine) {
