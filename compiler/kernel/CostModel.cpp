@@ -7,13 +7,14 @@
 #include "compiler/kernel/CostModel.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tensmith::kernel {
 namespace {
 
 constexpr double kVectorsPerCycle = 2; // that are multiplied and added, or else computed with
-/// Of packed products, against the peak.
-constexpr double kEfficiency = 0.9;
+/// Of packed products, against the peak; and of those of planes.
+constexpr double kEfficiency = 0.9, kEfficiencyOfPlanes = 0.7;
 /// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
 /// beside each.
 constexpr double kPairs = 1.5;
@@ -38,19 +39,42 @@ constexpr double kCyclesOfPixel = 8;
 // Of minimal filtering: registers of a transform beside its elements, and pages of the first-level
 // TLB, and beyond.
 constexpr double kTemporaries = 4, kPagesAtHand = 48, kCyclesOfPage = 3;
-// Of Fourier transforms: bytes in the first-level cache, and beyond it; another page.
-constexpr double kCyclesOfNearAccess = 0.35, kCyclesOfAccess = 0.8, kCyclesOfPlane = 2;
+// Of Fourier transforms, in which additions and multiplications are done side by side: operations
+// in a cycle, and accesses to the first-level cache, and beyond it.
+constexpr double kTransformedPerCycle = 3, kCyclesOfNearAccess = 0.85, kCyclesOfAccess = 1.1;
+// Of planes, which are written in one order and read in another, so that what a machine streams
+// says little of them: a vector that the second-level cache holds no more, and one that the last
+// cache doesn't, where planes are written one vector each, and where products go over one after the
+// other; and one that is packed. By 2,400 passes of convolutions on a Zen 4 (bench/fourier --grid).
+constexpr double kSpreadFar = 3.1, kSpreadInMemory = 8.8;
+constexpr double kPlaneFar = 4, kPlaneInMemory = 11.2, kPackedVector = 2.8;
+/// Planes that lie a power of two apart share sets of the caches: from this one on, each larger
+/// one, up to some, costs a part more.
+constexpr int64_t kLeastShared = 1024;
+constexpr double kMostShared = 4, kOfShared = 1.0 / 3;
+
+// Of what is copied from under a window.
+constexpr double kCyclesOfRun = 8, kCyclesOfCopied = 1.6;
 
 // Of the time that images of a chain take to be written to memory and read, what isn't hidden
 // behind arithmetic; and of the arithmetic's time, what is lost by doing it a few lines at a time.
 constexpr double kNotHidden = 0.5, kLost = 0.1;
+
+/// Of so many bytes, the part that a cache has no more when they are used again; half of it is for
+/// what else is used.
+double partBeyond(double bytes, int64_t cache) {
+  double most = double(cache) / 2;
+  return bytes > most ? 1 - most / bytes : 0;
+}
 
 } // namespace
 
 double CostModel::cyclesOf(const Machine &machine, const Products &products) const {
   double weights = products.batch * products.depth * products.columns;
   double perLane = products.perLane * (products.ofPairs ? kPairs : 1);
-  return std::max(weights * products.rows / multiplyAddsPerCycle(machine, perLane) / kEfficiency,
+  double rate = multiplyAddsPerCycle(machine, perLane) *
+                (products.ofPlanes ? kEfficiencyOfPlanes : kEfficiency);
+  return std::max(weights * products.rows / rate,
                   weights * products.weightBytes / products.weightRate);
 }
 
@@ -117,11 +141,25 @@ double CostModel::cyclesOf(const Machine &machine, const TileTransform &transfor
 double CostModel::cyclesOf(const Machine &machine, const VectorWork &work) const {
   bool isNear = work.bytes <= double(machine.l1Bytes);
   return (isNear ? kCyclesOfNearAccess : kCyclesOfAccess) * work.accesses +
-         work.operations / kVectorsPerCycle;
+         work.operations / kTransformedPerCycle;
 }
 
-double CostModel::cyclesOf(const Machine &, const PlaneAccess &access) const {
-  return kCyclesOfPlane * access.planes;
+double CostModel::cyclesOf(const Machine &machine, const PlaneAccess &access) const {
+  double powers = std::log2(double(access.stride & -access.stride) / double(kLeastShared)) + 1;
+  double shared = 1 + kOfShared * std::clamp(powers, 0.0, kMostShared);
+  return access.vectors * (kSpreadFar * shared * partBeyond(access.bytes, machine.l2Bytes) +
+                           kSpreadInMemory * partBeyond(access.bytes, machine.lastCacheBytes));
+}
+
+double CostModel::cyclesOf(const Machine &machine, const PlaneTraffic &traffic) const {
+  return traffic.bytes / double(machine.vectorBytes) *
+         (kPlaneFar * partBeyond(traffic.bytes, machine.l2Bytes) +
+          kPlaneInMemory * partBeyond(traffic.bytes, machine.lastCacheBytes) +
+          (traffic.packed ? kPackedVector : 0));
+}
+
+double CostModel::cyclesOf(const Machine &, const RunCopies &copies) const {
+  return kCyclesOfRun * copies.runs + kCyclesOfCopied * copies.elements;
 }
 
 double CostModel::saved(const Machine &machine, const Chain &chain) const {

@@ -29,6 +29,7 @@ struct Products {
   bool ofPairs = false; // of 16-bit integers, whose sums take an addition beside each product
   /// Bytes in a cycle at which constants arrive (CostModel::weightRate).
   double weightRate = std::numeric_limits<double>::infinity();
+  bool ofPlanes = false; // small ones, of operands that the run computes both
 };
 
 /// Bytes that are read or written.
@@ -89,9 +90,25 @@ struct VectorWork {
   double bytes;
 };
 
-/// Vectors that are written to planes that lie far apart.
+/// Vectors that are written to planes or read from them, one of each plane in turn. Planes have so
+/// many bytes together, and lie `stride` bytes apart.
 struct PlaneAccess {
-  double planes;
+  double vectors;
+  double bytes;
+  int64_t stride;
+};
+
+/// Planes of so many bytes that products read or write, one after the other, and that were all
+/// written before, or are all read behind; `packed` ones are stored once more on the way.
+struct PlaneTraffic {
+  double bytes;
+  bool packed = false;
+};
+
+/// Runs of elements side by side that are copied to where a product reads them, from under a
+/// window.
+struct RunCopies {
+  double runs, elements;
 };
 
 /// Convolutions that one kernel computes a band of lines at a time (ConvChain.h), against one
@@ -117,6 +134,8 @@ public:
   virtual double cyclesOf(const Machine &machine, const TileTransform &transform) const;
   virtual double cyclesOf(const Machine &machine, const VectorWork &work) const;
   virtual double cyclesOf(const Machine &machine, const PlaneAccess &access) const;
+  virtual double cyclesOf(const Machine &machine, const PlaneTraffic &traffic) const;
+  virtual double cyclesOf(const Machine &machine, const RunCopies &copies) const;
 
   /// What a chain takes less than its convolutions one by one; negative: more.
   virtual double saved(const Machine &machine, const Chain &chain) const;

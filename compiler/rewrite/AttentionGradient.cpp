@@ -10,6 +10,12 @@
 // or from memory (a dropout's mask). Products that the gradient depends on are the way there: they
 // have scores of their own, which their kernel doesn't store either
 // (targets/cpu/templates/AttentionRows.h).
+//
+// What else is summed over those rows is a gradient of what was added to scores (a bias that is
+// learned). A sum over queries or keys becomes a product with ones, and one over matrices alone, as
+// of a bias for each pair of positions, is added up by the kernel:
+//
+// before: db = sum of d over queries, and more     after: db = sum of (d^T ones), over the rest
 
 #include "compiler/rewrite/AttentionGradient.h"
 
@@ -57,6 +63,32 @@ bool isTransposition(Operation *op) {
   return transpose && kernel::swapsLast(transpose);
 }
 
+/// A sum over dimensions of rows that stand beside one another in matrices.
+struct RowsSum {
+  Value rows;
+  graph::ReduceSumOp sum; // of them, or of a view of them
+  SmallVector<int64_t> axes;
+};
+
+/// Of the dimensions of a view's operand those that a dimension of the view stands for; nothing
+/// where there are no such.
+std::optional<SmallVector<int64_t>> dimensionsBehind(graph::ReshapeOp view, int64_t dimension) {
+  auto from = cast<RankedTensorType>(view.getX().getType());
+  auto to = cast<RankedTensorType>(view.getType());
+  if (llvm::is_contained(from.getShape(), 0))
+    return std::nullopt;
+  graph::ShapeContext shapes(view.getContext());
+  auto own = shapes.dims(from), seen = shapes.dims(to);
+  auto first = shapes.product(ArrayRef(seen).take_front(size_t(dimension)));
+  auto behind = shapes.product(ArrayRef(seen).drop_front(size_t(dimension) + 1));
+  for (int64_t begin = 0; begin <= from.getRank(); ++begin)
+    for (int64_t end = begin; end <= from.getRank(); ++end)
+      if (shapes.equal(shapes.product(ArrayRef(own).take_front(size_t(begin))), first) &&
+          shapes.equal(shapes.product(ArrayRef(own).drop_front(size_t(end))), behind))
+        return llvm::to_vector(llvm::seq(begin, end));
+  return std::nullopt;
+}
+
 class Gradient {
 public:
   Gradient(kernel::AttentionScores scores, const kernel::Machine &machine)
@@ -73,6 +105,35 @@ public:
       return false;
     takeMasks();
     return isOpen();
+  }
+
+  /// Makes products of sums over rows. False where they can't be, and nothing is changed.
+  bool prepare() {
+    SmallVector<std::pair<graph::ReduceSumOp, Value>> replaced;
+    SmallVector<Operation *> made;
+    for (RowsSum &each : sums_) {
+      auto [value, result] = sumInKernel(each);
+      bool fits = value && value.getType() == each.sum.getType() &&
+                  (!isa<graph::MatMulOp>(result) || canMake(result));
+      if (!fits) {
+        for (auto &[sum, other] : replaced)
+          eraseDead(other);
+        eraseDead(value);
+        return false;
+      }
+      replaced.emplace_back(each.sum, value);
+      made.push_back(result);
+    }
+    for (auto &[sum, value] : replaced) {
+      sum.getResult().replaceAllUsesWith(value);
+      sum.erase();
+    }
+    for (Operation *result : made) {
+      products_.insert(result);
+      inside_.insert(result->getOperand(0).getDefiningOp());
+    }
+    sums_.clear();
+    return true;
   }
 
   /// By the bytes that memory is spared, and the product that is made again; where the products
@@ -105,7 +166,7 @@ public:
   void build(const Options &options) {
     llvm::SetVector<Operation *> turned;
     for (Operation *product : products_)
-      turned.insert(withRowsOnTheLeft(product));
+      turned.insert(isa<graph::MatMulOp>(product) ? withRowsOnTheLeft(product) : product);
     products_ = std::move(turned);
     SmallVector<Operation *> sorted = needed().takeVector();
     llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -172,6 +233,8 @@ private:
   bool takeReader(Operation *user) {
     if (user->getBlock() != scores_.softmax->getBlock() || inside_.size() >= kMostOperators)
       return false;
+    if (takeSum(user))
+      return true;
     if (isa<graph::MatMulOp>(user)) {
       products_.insert(user);
       return canMake(user);
@@ -181,6 +244,81 @@ private:
                             llvm::all_of(user->getUsers(), llvm::IsaPred<graph::MatMulOp>)
                       : canBeMade(user) && staysInRows(user);
     return isRows && inside_.insert(user);
+  }
+
+  /// A sum over rows of several matrices, of queries or of keys, that something outside reads; or a
+  /// view of rows that has such readers alone.
+  bool takeSum(Operation *user) {
+    if (!isa<graph::ReshapeOp, graph::ReduceSumOp>(user))
+      return false;
+    auto view = dyn_cast<graph::ReshapeOp>(user);
+    Value rows = user->getOperand(0);
+    if (!isWhole(rows) || !getElementTypeOrSelf(rows.getType()).isF32() ||
+        !hasKnownSizes(rows.getDefiningOp()))
+      return false;
+    if (!view) {
+      auto sum = dyn_cast<graph::ReduceSumOp>(user);
+      return sum && !staysInRows(sum) && addSum(rows, sum, nullptr);
+    }
+    return llvm::all_of(view->getUsers(), [&](Operation *reader) {
+      auto sum = dyn_cast<graph::ReduceSumOp>(reader);
+      return sum && addSum(rows, sum, view);
+    });
+  }
+
+  bool addSum(Value rows, graph::ReduceSumOp sum, graph::ReshapeOp view) {
+    SmallVector<int64_t> axes(sum.getAxes());
+    if (view) {
+      axes.clear();
+      for (int64_t axis : sum.getAxes()) {
+        auto behind = dimensionsBehind(view, axis);
+        if (!behind)
+          return false;
+        axes.append(*behind);
+      }
+    }
+    llvm::sort(axes);
+    sums_.push_back({rows, sum, axes});
+    return true;
+  }
+
+  /// The sum's value, and what of it is the kernel's: a product with ones, or a sum of matrices.
+  std::pair<Value, Operation *> sumInKernel(const RowsSum &each) {
+    int64_t rank = type_.getRank(), queries = rank - 2, keys = rank - 1;
+    graph::ReduceSumOp sum = each.sum;
+    OpBuilder builder(sum);
+    graph::ShapeContext shapes(sum->getContext());
+    graph::GraphBuilder graph(builder, shapes, sum->getLoc());
+    SmallVector<int64_t> rest(each.axes);
+    bool overQueries = llvm::is_contained(rest, queries);
+    Value made, value;
+    if (overQueries || llvm::is_contained(rest, keys)) {
+      SmallVector<AffineExpr> dims = shapes.dims(type_), ones(size_t(rank), shapes.constant(1));
+      ones[size_t(queries)] = dims[size_t(overQueries ? queries : keys)];
+      Value column = graph.broadcast(graph.scalar(type_.getElementType(), 1), ones);
+      Value rows = overQueries ? graph.transpose(each.rows, kernel::swapLast(rank)) : each.rows;
+      made = graph::GraphBuilder::first(graph.create("matmul", {rows, column}));
+      llvm::erase(rest, overQueries ? queries : keys);
+      dims[size_t(overQueries ? queries : keys)] = shapes.constant(1);
+      value = graph.reshape(made, dims);
+      if (!rest.empty())
+        value = graph.reduce("graph.reduce_sum", value, rest, /*keepdims=*/true);
+    } else {
+      made = value = graph.reduce("graph.reduce_sum", each.rows, rest, /*keepdims=*/true);
+    }
+    return {graph.reshape(value, shapes.dims(sum.getType())), made.getDefiningOp()};
+  }
+
+  /// With what it alone reads.
+  static void eraseDead(Value value) {
+    Operation *op = value ? value.getDefiningOp() : nullptr;
+    if (!op || !op->use_empty())
+      return;
+    SmallVector<Value> operands(op->getOperands());
+    op->erase();
+    for (Value operand : operands)
+      if (operand.use_empty())
+        eraseDead(operand);
   }
 
   bool canBeMade(Operation *op) const { return kernel::canEmit(op, machine_) && hasKnownSizes(op); }
@@ -256,7 +394,10 @@ private:
   /// Whether nothing that is read depends on a result, products of rows have them on one side, and
   /// those that rows are made of on none.
   bool isOpen() const {
-    auto behind = dependents(products_.getArrayRef());
+    SmallVector<Operation *> results(products_.begin(), products_.end());
+    for (const RowsSum &each : sums_)
+      results.push_back(each.sum);
+    auto behind = dependents(results);
     return llvm::all_of(needed(), [&](Operation *op) {
       auto rowsRead = llvm::count_if(op->getOperands(),
                                      [&](Value value) { return isInside(value.getDefiningOp()); });
@@ -271,6 +412,8 @@ private:
   /// What the gradient's products are computed from, and they.
   llvm::SetVector<Operation *> needed() const {
     llvm::SetVector<Operation *> found(products_.begin(), products_.end());
+    for (const RowsSum &each : sums_)
+      found.insert(each.rows.getDefiningOp());
     for (size_t next = 0; next < found.size(); ++next)
       for (Value operand : found[next]->getOperands())
         if (isInside(operand.getDefiningOp()) && !made_.contains(found[next]))
@@ -326,6 +469,7 @@ private:
   llvm::SetVector<Operation *> inside_, made_;
   llvm::SetVector<Operation *> products_; // of the gradient's results
   llvm::SetVector<Operation *> there_;    // of the result on the way there
+  SmallVector<RowsSum> sums_;             // that become results
 };
 
 void visitGradients(func::FuncOp function, const Options &options,
@@ -359,7 +503,7 @@ llvm::SetVector<Operation *> productsOfAttention(func::FuncOp function, const Op
 
 LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &options) {
   visitGradients(function, options, [&](Gradient &gradient) {
-    if (gradient.isWorth())
+    if (gradient.isWorth() && gradient.prepare())
       gradient.build(options);
   });
   return success();

@@ -117,7 +117,6 @@ public:
       return tiles * vectors(layer_.in) * (cyclesIn + cyclesOut + double(tile.numbers())) +
              tiles * bytes(tile) / rate;
     double planes = double(tile.planes(kFourierThirds));
-    double pages = transforms.pages();
     double channels = double(layer_.in + layer_.out);
     // Of few rows each weight is waited for.
     kernel::Products each{planes * double(layer_.group), tiles, double(layer_.in / layer_.group),
@@ -127,8 +126,9 @@ public:
     return products +
            kernel::cyclesOf(kernel::Traffic{2 * planes * tiles * channels * sizeof(float)},
                             machine_) +
-           tiles * (vectors(layer_.in) * (cyclesIn + pages) +
-                    vectors(layer_.out) * (cyclesOut + pages));
+           tiles * (vectors(layer_.in) * cyclesIn + vectors(layer_.out) * cyclesOut) +
+           transforms.planes(tiles, layer_.in, layer_.group) +
+           transforms.planes(tiles, layer_.out, layer_.group);
   }
 
   double bytes(const FourierTile &tile) const {

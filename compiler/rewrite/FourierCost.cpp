@@ -93,8 +93,13 @@ double FourierTransforms::forward(double rows) const {
                           machine_);
 }
 
-double FourierTransforms::pages() const {
-  return kernel::cyclesOf(kernel::PlaneAccess{double(tile_.planes(kFourierThirds))}, machine_);
+double FourierTransforms::planes(double tiles, int64_t channels, int64_t group) const {
+  int64_t lanes = machine_.lanes(sizeof(float)), each = channels / group;
+  double planes = double(tile_.planes(kFourierThirds)), plane = tiles * double(each * group);
+  double vectors = planes * tiles * double(group * llvm::divideCeil(each, lanes));
+  return kernel::cyclesOf(kernel::PlaneAccess{vectors, planes * plane * sizeof(float),
+                                              int64_t(tiles) * each * int64_t(sizeof(float))},
+                          machine_);
 }
 
 } // namespace tensmith::rewrite

@@ -29,8 +29,8 @@ public:
   double forward(double rows) const;
   /// Frequencies to so many rows of pixels.
   double inverse(double rows) const { return forward(rows); }
-  /// What planes of the frequencies take more than numbers side by side.
-  double pages() const;
+  /// To write the frequencies of so many tiles to planes, or to read them, of channels in groups.
+  double planes(double tiles, int64_t channels, int64_t group) const;
 
 private:
   const kernel::Machine &machine_;

@@ -37,8 +37,11 @@ public:
   double own(PassKind kind, const FourierTile &tile) const;
 
 private:
-  /// `batch` products of two matrices that the run computes.
-  double product(double batch, double rows, double depth, double columns) const;
+  double wholeVectors(double columns) const;
+  double turned(double numbers) const;
+  double productsOfPlanes(double batch, double rows, double depth, double columns) const;
+  double plainConvolution(double rows, double depth, double columns) const;
+  double plainWeightsGradient(double positions, double taps, double in, double out) const;
   double ofWeights(int64_t images, int64_t channels, const FourierTile &tile) const;
   double transforms(double count, int64_t channels, double cycles, const FourierTile &tile) const;
   double tiles(const FourierTile &tile) const {

@@ -23,6 +23,8 @@ namespace tensmith::rewrite {
 namespace {
 
 bool isOnes(Value value) {
+  if (auto broadcast = value.getDefiningOp<graph::BroadcastOp>()) // of an open number of rows
+    value = broadcast.getX();
   auto constant = value.getDefiningOp<graph::ConstantOp>();
   if (!constant)
     return false;

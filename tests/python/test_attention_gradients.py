@@ -56,8 +56,8 @@ class Form:
         opset = 27 if "left_window_size" in attributes else 23
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10).SerializeToString()
 
-    def gradient(self, **settings):
-        return tensmith.grad(self.model(), ["q", "k", "v"], "loss", **settings)
+    def gradient(self, wrt=("q", "k", "v"), **settings):
+        return tensmith.grad(self.model(), list(wrt), "loss", **settings)
 
     def feed(self, random):
         sizes = self.sizes()
@@ -94,9 +94,15 @@ class Form:
         powers = numpy.exp(scores - numpy.where(numpy.isfinite(largest), largest, 0))
         p = powers / numpy.maximum(powers.sum(-1, keepdims=True), 1e-300)
         dp = weights @ v.swapaxes(2, 3)
-        ds = p * (dp - (dp * p).sum(-1, keepdims=True)) * slope * scale
+        dbias = p * (dp - (dp * p).sum(-1, keepdims=True))
+        ds = dbias * slope * scale
         fold = lambda x: x.reshape(self.batch, self.shared, groups, *x.shape[2:]).sum(2)  # noqa: E731
-        return [(p @ v * weights).sum(), ds @ k, fold(ds.swapaxes(2, 3) @ q), fold(p.swapaxes(2, 3) @ weights)]
+        gradients = [(p @ v * weights).sum(), ds @ k, fold(ds.swapaxes(2, 3) @ q), fold(p.swapaxes(2, 3) @ weights)]
+        if self.mask == "float":
+            shape = (1,) * (4 - given["mask"].ndim) + given["mask"].shape
+            summed = tuple(axis for axis in range(4) if shape[axis] == 1)
+            gradients.append(dbias.sum(summed, keepdims=True).reshape(given["mask"].shape))
+        return gradients
 
 
 FORMS = {
@@ -137,8 +143,91 @@ def test_gradients(name):
     given = form.feed(numpy.random.default_rng(len(name)))
     wanted = form.expected(given)
     for compiled in (form.gradient(), form.gradient(fuse=False)):
-        for ours, theirs in zip(compiled(**given), wanted, strict=True):
+        for ours, theirs in zip(compiled(**given), wanted[:4], strict=True):
             numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
+
+
+LEARNED = {
+    "of pairs": {"mask_shape": "qk"},
+    "of pairs in each head": {"mask_shape": "hqk"},
+    "of pairs in each head, open batch": {"mask_shape": "hqk", "open": ("b",)},
+    "of pairs in each sample": {"mask_shape": "bqk"},
+    "of keys": {"mask_shape": "bk"},
+    "of keys in each head": {"mask_shape": "hk", "causal": True},
+    "of pairs, soft cap": {"mask_shape": "qk", "softcap": 2.0},
+    "of pairs, window": {"mask_shape": "hqk", "windows": (4, 9)},
+    "of pairs, heads that share keys": {"mask_shape": "hqk", "shared": 2},
+    "of keys, heads that share keys": {"mask_shape": "k", "shared": 2},
+    "of a cross attention": {"mask_shape": "hqk", "queries": 66, "keys": 19},
+    "of keys whose number the run tells": {"mask_shape": "bk", "open": ("b", "k")},
+}
+
+
+def learned(name):
+    return Form(**{"mask": "float", "batch": 3} | LEARNED[name])
+
+
+# Breaks when the gradient of what is added to scores, summed over samples, heads, queries or keys, takes scores in memory, or misses or repeats one
+# of the summed.
+@pytest.mark.parametrize("name", LEARNED)
+def test_learned_biases(name):
+    form = learned(name)
+    random = numpy.random.default_rng(len(name))
+    compiled = form.gradient(("q", "k", "v", "mask"))
+    assert is_one_kernel(compiled)
+    for batch in (3, 1) if "b" in form.open else (3,):
+        fits = dataclasses.replace(form, batch=batch)
+        given = fits.feed(random)
+        wanted = fits.expected(given)
+        for model in (compiled, form.gradient(("q", "k", "v", "mask"), fuse=False), form.gradient(("q", "k", "v", "mask"), threads=2)):
+            for ours, theirs in zip(model(**given), wanted, strict=True):
+                numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
+
+
+def sloped(heads, length, size):
+    """Attention whose scores sink with the distance, by a slope of each head, and with a level of each query."""
+    ports = {"q": [2, heads, length, size], "k": [2, heads, size, length], "v": [2, heads, length, size], "slopes": [heads, 1, 1], "levels": [length, 1],
+             "weights": [2, heads, length, size]}  # fmt: skip
+    distance = numpy.abs(numpy.arange(length)[:, None] - numpy.arange(length)).astype("float32")
+    nodes = [("MatMul", ["q", "k"], "products"), ("Mul", ["slopes", "distance"], "far"), ("Sub", ["products", "far"], "near"),
+             ("Tanh", ["near"], "bent"), ("Mul", ["bent", "levels"], "scores"), ("Softmax", ["scores"], "p"), ("MatMul", ["p", "v"], "y"),
+             ("Mul", ["y", "weights"], "weighted")]  # fmt: skip
+    graph = helper.make_graph([*(helper.make_node(op, given, [made]) for op, given, made in nodes),
+                               helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0)], "g",
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ports.items()],
+                              [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], [onnx.numpy_helper.from_array(distance, "distance")])  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString(), ports, distance
+
+
+# Breaks when a sum over a row's keys that something outside reads keeps scores, or is another row's.
+def test_learned_slopes_and_levels():
+    model, ports, distance = sloped(3, 50, 8)
+    names = ["q", "k", "v", "slopes", "levels"]
+    compiled = tensmith.grad(model, names, "loss")
+    assert is_one_kernel(compiled)
+    random = numpy.random.default_rng(4)
+    given = {name: random.standard_normal(shape).astype("float32") for name, shape in ports.items()}
+    q, k, v, slopes, levels, weights = (given[name].astype("float64") for name in [*names, "weights"])
+    bent = numpy.tanh(q @ k - slopes * distance)
+    powers = numpy.exp(bent * levels)
+    p = powers / powers.sum(-1, keepdims=True)
+    dp = weights @ v.swapaxes(2, 3)
+    ds = p * (dp - (dp * p).sum(-1, keepdims=True))
+    dn = ds * levels * (1 - bent**2)
+    wanted = [(p @ v * weights).sum(), dn @ k.swapaxes(2, 3), q.swapaxes(2, 3) @ dn, p.swapaxes(2, 3) @ weights,
+              -(dn * distance).sum((0, 2, 3)).reshape(3, 1, 1), (ds * bent).sum((0, 1, 3))[:, None]]  # fmt: skip
+    for ours, theirs in zip(compiled(**given), wanted, strict=True):
+        numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
+
+
+# Breaks when samples that share a learned bias keep their scores: each more takes at least as much memory as those then.
+def test_memory_of_learned_biases():
+    held = []
+    for batch in (2, 8):
+        form = Form(mask="float", mask_shape="hqk", batch=batch, queries=512, keys=512, size=16)
+        held.append(form.gradient(("q", "k", "v", "mask")).describe()["functions"][0]["arena_bytes"])
+    scores = 4 * form.heads * form.queries * form.keys
+    assert held[1] - held[0] < 6 * scores / 2, held
 
 
 # Breaks when lengths that the run tells are taken for others, or make a form keep its scores.
@@ -155,7 +244,7 @@ def test_open_lengths(name, open):
         drawn = dict(zip("bqk", sizes))
         fits = dataclasses.replace(form, **{field: drawn[letter] for letter, field in [("b", "batch"), ("q", "queries"), ("k", "keys")] if letter in open})
         given = fits.feed(random)
-        for ours, theirs in zip(compiled(**given), fits.expected(given), strict=True):
+        for ours, theirs in zip(compiled(**given), fits.expected(given)[:4], strict=True):
             numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
 
 

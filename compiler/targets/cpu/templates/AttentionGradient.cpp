@@ -58,8 +58,9 @@ public:
       if (!take(&op))
         return std::nullopt;
     auto results = body_.getTerminator()->getNumOperands();
-    bool isWhole = !found_.made.empty() && !found_.overRows.empty() &&
-                   found_.ofRows.size() + found_.overRows.size() == results;
+    bool isWhole =
+        !found_.made.empty() && !found_.overRows.empty() &&
+        found_.ofRows.size() + found_.overRows.size() + found_.overMatrices.size() == results;
     return isWhole && findReaders() ? std::optional(std::move(found_)) : std::nullopt;
   }
 
@@ -100,9 +101,17 @@ private:
       return takeProduct(op);
     if (auto sum = dyn_cast<graph::ReduceSumOp>(op)) {
       auto type = cast<RankedTensorType>(sum.getX().getType());
-      found_.sums.push_back(sum);
-      return isRows(sum.getX()) && sum.getKeepdims() &&
-             sum.getAxes() == ArrayRef<int64_t>(type.getRank() - 1);
+      if (!isRows(sum.getX()) || !sum.getKeepdims())
+        return false;
+      if (sum.getAxes() == ArrayRef<int64_t>(type.getRank() - 1)) {
+        found_.sums.push_back(sum);
+        return true;
+      }
+      found_.overMatrices.push_back(sum);
+      return sum.getAxes() == found_.summedDimensions() &&
+             llvm::all_of(sum.getAxes(), [&](int64_t axis) { return axis < type.getRank() - 2; }) &&
+             llvm::all_of(op->getUsers(),
+                          [&](Operation *user) { return user == body_.getTerminator(); });
     }
     if (auto transpose = dyn_cast<graph::TransposeOp>(op))
       return isRows(transpose.getX()) && swapsLast(transpose) &&
@@ -202,6 +211,8 @@ public:
     };
     addResults(ofRows_, gradient.ofRows);
     addResults(overRows_, gradient.overRows);
+    for (graph::ReduceSumOp sum : gradient.overMatrices)
+      overMatrices_.push_back(results[llvm::find(yielded, sum.getResult()) - yielded.begin()]);
   }
 
   /// The memory that one matrix of the stack takes.
@@ -212,6 +223,27 @@ public:
     return bytes;
   }
 
+  /// Of a work item: one matrix, or several that are summed.
+  void emitItem(Value item, Value scratch) {
+    item_ = item;
+    if (overMatrices_.empty())
+      return emit(item, scratch);
+    clearSums();
+    SmallVector<Value> stack = emitter_.dims(gradient_.weights), own, summed;
+    stack.truncate(stack.size() - 2);
+    for (auto [number, size] : llvm::enumerate(stack))
+      (isSummed(number) ? summed : own).push_back(size);
+    SmallVector<Value> ownAt = math_.delinear(item, own);
+    emitFor(math_, math_.constant(0), math_.product(summed), math_.constant(1), [&](Value next) {
+      SmallVector<Value> summedAt = math_.delinear(next, summed), at;
+      size_t ofOwn = 0, ofSummed = 0;
+      for (size_t number = 0; number < stack.size(); ++number)
+        at.push_back(isSummed(number) ? summedAt[ofSummed++] : ownAt[ofOwn++]);
+      emit(math_.linear(at, stack), scratch);
+    });
+  }
+
+private:
   void emit(Value batch, Value scratch) {
     batch_ = batch;
     for (int64_t number = 0; number < layout_.buffers; ++number)
@@ -224,7 +256,34 @@ public:
     buffers_.clear();
   }
 
-private:
+  bool isSummed(size_t dimension) const {
+    return llvm::is_contained(gradient_.summedDimensions(), int64_t(dimension));
+  }
+
+  /// Where a row of the item's sums begins.
+  Value offsetOfSum(Value row) {
+    return math_.mul(math_.add(math_.mul(item_, queries()), row), layout_.columns);
+  }
+  Value queries() { return ArrayRef(emitter_.dims(gradient_.weights)).take_back(2).front(); }
+  void clearSums() {
+    emitFor(math_, math_.constant(0), queries(), math_.constant(1), [&](Value row) {
+      sweep_.each([&](const RowSweep::Columns &columns) {
+        Value number = math_.builder.create<arith::ConstantOp>(math_.location,
+                                                               math_.builder.getF32FloatAttr(0));
+        Value zero = emitter_.splat(number, columns.lanes);
+        for (Value sum : overMatrices_)
+          emitter_.store(sum, f32(), math_.add(offsetOfSum(row), columns.first), zero,
+                         columns.mask);
+      });
+    });
+  }
+  void addToSum(size_t number, Value row, const RowSweep::Columns &columns, Value element) {
+    graph::ScalarCode code(emitter_.builder(), math_.location);
+    Value offset = math_.add(offsetOfSum(row), columns.first), sum = overMatrices_[number];
+    Value before = emitter_.load(sum, f32(), offset, columns.lanes, columns.mask);
+    emitter_.store(sum, f32(), offset, code.add(before, element), columns.mask);
+  }
+
   Type f32() { return emitter_.builder().getF32Type(); }
   Value row(size_t buffer, Value slot) {
     return elementPointer(math_, f32(), buffers_[buffer], math_.mul(slot, layout_.stride));
@@ -322,9 +381,14 @@ private:
       });
     }
     sweep_.each([&](const RowSweep::Columns &columns) {
-      SmallVector<Value> elements;
+      // All are read before one is stored where others lie.
+      SmallVector<Value> elements, summed;
       for (Value value : layout_.kept)
         elements.push_back(emitter_.element(value, position(outer, columns)));
+      for (graph::ReduceSumOp sum : gradient_.overMatrices)
+        summed.push_back(emitter_.element(sum->getOperand(0), position(outer, columns)));
+      for (auto [index, element] : llvm::enumerate(summed))
+        addToSum(index, number, columns, element);
       for (auto [buffer, element] : llvm::enumerate(elements))
         emitter_.store(row(buffer, slot), f32(), columns.first, element, columns.mask);
     });
@@ -368,7 +432,8 @@ private:
   RowSweep sweep_;
   std::vector<std::unique_ptr<Product>> made_, ofRows_, overRows_;
   SmallVector<Value> buffers_;
-  Value sums_, batch_;
+  SmallVector<Value> overMatrices_; // results
+  Value sums_, batch_, item_;
   Value firstTile_, lastTile_, first_, last_; // of the block: tiles and rows
 };
 
@@ -393,15 +458,21 @@ static KernelParts attentionGradientParts(graph::KernelOp kernel, const Attentio
         products = math.add(products, last(product.root->getResult(0)));
     // A multiply-add in a tile costs a fraction of a scalar operation.
     Value work = math.mul(math.product(ArrayRef(dims).take_back(2)), products);
-    return {math.product(ArrayRef(dims).drop_back(2)),
-            grainOf(math, math.div(work, math.constant(8))), asked.of(kChoices)};
+    SmallVector<Value> items;
+    for (auto [dimension, size] : llvm::enumerate(ArrayRef(dims).drop_back(2)))
+      if (llvm::is_contained(gradient.summedDimensions(), int64_t(dimension)))
+        work = math.mul(work, size);
+      else
+        items.push_back(size);
+    return {math.product(items), grainOf(math, math.div(work, math.constant(8))),
+            asked.of(kChoices)};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
     Layout layout(math, gradient, machine, asked, emitter.sizes);
     Emitter code(emitter, kernel, gradient, machine, asked, layout, results);
     Value scratch = emitScratch(emitter, code.scratchBytes(), begin, end);
-    emitFor(math, begin, end, math.constant(1), [&](Value batch) { code.emit(batch, scratch); });
+    emitFor(math, begin, end, math.constant(1), [&](Value item) { code.emitItem(item, scratch); });
   };
   return parts;
 }

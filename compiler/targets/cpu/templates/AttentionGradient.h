@@ -12,6 +12,10 @@
 // head: its queries pass a block at a time, the block's rows lie in the thread's own memory, and
 // behind them the sums over blocks, in as many bytes as dk and dv have. What is element-wise
 // between the products is any code.
+//
+// The gradient of a bias that several matrices of the stack share is a sum of their rows. Then a
+// work item is all matrices that are summed, one after the other: to each row of the sum, which is
+// in memory, that of the next matrix is added.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -27,6 +31,13 @@ struct AttentionGradient {
   llvm::SmallVector<graph::ReduceSumOp> sums; // over a row, in order
   /// Products of the kernel's results: of rows, and of rows that lie transposed.
   llvm::SmallVector<Contraction> ofRows, overRows;
+  /// Results that are sums of rows of matrices, all of them over the same dimensions of the stack.
+  llvm::SmallVector<graph::ReduceSumOp> overMatrices;
+
+  llvm::ArrayRef<int64_t> summedDimensions() const {
+    graph::ReduceSumOp sum = overMatrices.empty() ? nullptr : overMatrices.front();
+    return sum ? sum.getAxes() : llvm::ArrayRef<int64_t>();
+  }
 };
 
 /// Of a kernel's region that has this form.
