@@ -50,11 +50,16 @@ def test_sizes_are_open():
     assert len(made) == 1
 
 
-def test_open_numbers_are_sizes():
-    fast, x = compiled(lambda x, number: x + number, dynamic=True), torch.randn(4)
-    torch.testing.assert_close(fast(x, 5), x + 5)
+def test_open_numbers_are_tensors_or_sizes():
+    """Breaks if a number that stands in no shape is taken for a size, which is never negative."""
+    fast, x = compiled(lambda x, number: (x + number, x * (2 * number - 1) / (number * 0.5)), dynamic=True), torch.randn(4)
+    for number in (5, -3, 10**12):
+        for given, wanted in zip(fast(x, number), (x + number, x * (2 * number - 1) / (number * 0.5))):
+            torch.testing.assert_close(given, wanted)
+    part = compiled(lambda x, number: x[:number] + number, dynamic=True)
+    torch.testing.assert_close(part(x, 3), x[:3] + 3)
     with pytest.raises(ts.Error, match="is -3, which can't be a size, .*dynamic=False"):
-        fast(x, -3)
+        part(x, -3)
 
 
 def test_graphs_break_and_go_on():

@@ -1,5 +1,7 @@
 """Operators, and ways back of others, that PyTorch has no decomposition of, by core operators. What one can't say is left whole, and so refused by its name."""
 
+import math
+
 import torch
 
 aten = torch.ops.aten
@@ -15,6 +17,12 @@ def adjoints():
         aten._upsample_bilinear2d_aa_backward.default: _gradient_of_resampled(_linear, 1),
         aten._upsample_bicubic2d_aa_backward.default: _gradient_of_resampled(_cubic, 2),
         aten._embedding_bag_backward.default: _bags,
+        aten._weight_norm_interface_backward.default: _weight_norm,
+        aten._cdist_backward.default: _distances,
+        aten._pdist_backward.default: _distances_of_pairs,
+        aten.masked_scatter_backward.default: _scattered,
+        aten.diagonal_scatter.default: _with_diagonal,
+        aten.as_strided_scatter.default: _with_places,
     }
 
 
@@ -89,3 +97,66 @@ def _bags(gradient, indices, offsets, bag, sizes, largest, count, by_frequency, 
     if weights is not None:
         rows = rows * weights[:, None]
     return torch.zeros(count, gradient.shape[1], dtype=gradient.dtype).index_put([indices], rows, accumulate=True)
+
+
+def _weight_norm(gradient, v, g, norms, dim):
+    """Of g v / |v|, with a norm for each index of one dimension."""
+    axes = [axis for axis in range(v.dim()) if axis != dim % v.dim()]
+    norms = norms.reshape(g.shape)
+    along = (gradient * v).sum(axes, keepdim=True)
+    return g / norms * (gradient - v * (along / norms.square())), along / norms
+
+
+def _slope(apart, distance, p):
+    """What a distance changes by with one of its coordinates; 0 where it is 0."""
+    if p == 0:
+        return torch.zeros_like(apart)
+    if p == 1:
+        return apart.sign()
+    if p == float("inf"):
+        return torch.where(apart.abs() == distance, apart.sign(), 0.0)
+    slope = apart / distance if p == 2 else apart.sign() * (apart.abs() / distance) ** (p - 1)
+    return torch.where((distance == 0) | (apart == 0), 0.0, slope)
+
+
+def _distances(gradient, a, b, p, distances):
+    slope = _slope(a.unsqueeze(-2) - b.unsqueeze(-3), distances.unsqueeze(-1), p)
+    return (gradient.unsqueeze(-1) * slope).sum(-2).sum_to_size(a.shape)
+
+
+def _distances_of_pairs(gradient, x, p, distances):
+    count = x.shape[0]
+    if not isinstance(count, int) or count < 2:
+        return NotImplemented
+    first = torch.cat([torch.full((count - 1 - i,), i) for i in range(count - 1)])
+    second = torch.cat([torch.arange(i + 1, count) for i in range(count - 1)])
+    part = gradient.unsqueeze(-1) * _slope(x[first] - x[second], distances.unsqueeze(-1), p)
+    return torch.zeros_like(x).index_add(0, first, part).index_add(0, second, -part)
+
+
+def _scattered(gradient, mask, sizes):
+    """Each element that was written came from the source's next one."""
+    count = math.prod(sizes)
+    mask = mask.expand(gradient.shape).flatten()
+    place = torch.where(mask, mask.to(torch.int64).cumsum(0) - 1, count).clamp(max=count)
+    return torch.zeros(count + 1, dtype=gradient.dtype).scatter_add(0, place, gradient.flatten()).narrow(0, 0, count).reshape(sizes)
+
+
+def _with_diagonal(x, source, offset=0, dim1=0, dim2=1):
+    rows, columns = x.movedim((dim1, dim2), (-2, -1)).shape[-2:]
+    if not all(isinstance(size, int) for size in (rows, columns, source.shape[-1])) or not source.shape[-1]:
+        return NotImplemented
+    places = (torch.arange(rows) - max(-offset, 0)).clamp(0, source.shape[-1] - 1)
+    is_there = torch.arange(columns) - torch.arange(rows)[:, None] == offset
+    written = torch.where(is_there, source.index_select(-1, places).unsqueeze(-1), x.movedim((dim1, dim2), (-2, -1)))
+    return written.movedim((-2, -1), (dim1, dim2))
+
+
+def _with_places(x, source, size, stride, storage_offset=None):
+    """Writes at places in memory, of a tensor that lies there as it is counted."""
+    if not x.is_contiguous() or not all(isinstance(number, int) for number in (*x.shape, *size, *stride)):
+        return NotImplemented
+    places = torch.full((), (storage_offset or 0) - x.storage_offset())
+    for count, step in zip(size, stride):
+        places = places[..., None] + torch.arange(count) * step
+    return x.flatten().index_put([places.flatten()], source.flatten()).reshape(x.shape)

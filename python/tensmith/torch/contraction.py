@@ -171,6 +171,7 @@ def _without_empty(g, y, mask):
 def _flash_attention(g, q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
     if dropout_p:
         raise Error("it drops by numbers that it draws itself; call scaled_dot_product_attention, which PyTorch takes apart then")
+    k, v = (_for_heads(g, x, q.shape[1]) for x in (k, v))
     y, scores = _attention(g, q, k, v, attn_mask, is_causal, scale)
     sums = None
     if g.is_used(1):
@@ -183,8 +184,18 @@ def _flash_attention(g, q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=No
 def _for_heads(g, x, heads):
     """Keys or values that several heads share, once for each of them."""
     batch, own, *rest = x.shape
+    if g.same([own], [heads]):
+        return x
     wide = g.broadcast(g.reshape(x, [batch, own, 1, *rest]), [batch, own, heads // own, *rest])
     return g.reshape(wide, [batch, heads, *rest])
+
+
+def _of_heads(g, x, own):
+    """The gradient of keys or values that several heads share."""
+    batch, heads, *rest = x.shape
+    if g.same([own], [heads]):
+        return x
+    return g.reduce("reduce_sum", g.reshape(x, [batch, own, heads // own, *rest]), [2], False)
 
 
 @lowers("aten.scaled_dot_product_attention.default")
@@ -198,6 +209,8 @@ def _sdpa(g, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=N
 def _flash_attention_backward(g, gradient, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
     """By the softmax p, which is computed again: dv = p^T g, ds = p (g v^T - rows' sums of g out)."""
     factor = g.scalar(scale if scale is not None else 1 / math.sqrt(sizes.number(q.shape[-1])), q.dtype)
+    own = k.shape
+    k, v = (_for_heads(g, x, q.shape[1]) for x in (k, v))
     _, scores = _attention(g, q, k, v, attn_mask, is_causal, scale)
     p = _without_empty(g, g.op("softmax", [scores], axis=scores.rank - 1), attn_mask)
 
@@ -206,7 +219,7 @@ def _flash_attention_backward(g, gradient, q, k, v, out, logsumexp, dropout_p, i
 
     inner = g.reduce("reduce_sum", g.binary("mul", gradient, out), [-1], True)
     ds = g.binary("mul", g.binary("mul", p, g.binary("sub", matmul(g, gradient, flipped(v)), inner)), factor)
-    return [matmul(g, ds, k), matmul(g, flipped(ds), q), matmul(g, flipped(p), gradient)]
+    return [matmul(g, ds, k), _of_heads(g, matmul(g, flipped(ds), q), own[1]), _of_heads(g, matmul(g, flipped(p), gradient), own[1])]
 
 
 # ---- resizing ----

@@ -7,6 +7,8 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 
 from .adjoints import adjoints
 from .foreach import of_lists
+from .ordered import of_orders
+from .resampling import of_places
 
 aten = torch.ops.aten
 
@@ -40,6 +42,8 @@ def ours():
         aten._trilinear.default: _trilinear,
         **adjoints(),
         **of_lists(),
+        **of_orders(),
+        **of_places(),
     }
 
 

@@ -315,6 +315,8 @@ def _addcdiv(g, x, a, b, value=1):
 
 @lowers("aten._to_copy.default", "prims.convert_element_type.default", "aten.to.dtype")
 def _to(g, x, *_, **__):
+    if not isinstance(x, Value):
+        return g.tensor(x, g.meta.dtype)
     if x.dtype == torch.bool or g.meta.dtype == torch.bool or x.dtype != g.meta.dtype:
         return g.cast(x, g.meta.dtype)
     return x

@@ -1,7 +1,8 @@
-"""What torch.compile gives: AOTAutograd makes a graph of the forward and one of the backward, and each is compiled.
+"""What torch.compile gives: AOTAutograd makes a graph of the forward and one of the backward, and each is compiled. Between them go the
+tensors of the least bytes from which the backward can be computed again by elementwise operators (a minimum cut, which is PyTorch's).
 
 Parameters are inputs there, so that an optimiser may change them in place. Sizes that PyTorch leaves open come as numbers beside
-the tensors; a module is told one by the dimension of an input that has no other use.
+the tensors; a module is told one by the dimension of an input that has no other use. A number that is in no shape is a tensor.
 
 Modules are kept in the cache of whole modules, whose key is the graph's text: another process that makes the same graph loads
 it without the compiler.
@@ -14,6 +15,7 @@ import threading
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
@@ -31,15 +33,17 @@ class CompiledGraph:
         constants = constants or {}
         self._taken = []  # (position, what makes a tensor of a number or None, whether it stays where it is) of each input of the module
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        of_shapes = sizes.symbols_of_shapes(module)
         for position, node in enumerate(placeholders):
             meta = node.meta["val"]
             if position in constants:
                 values[node] = lowering.constant(constants[position], f"constant.{position}")
                 continue
-            if isinstance(meta, torch.SymFloat):
+            if isinstance(meta, torch.SymFloat) or (isinstance(meta, torch.SymInt) and not sizes.expression(meta).free_symbols & of_shapes):
                 if not sizes.expression(meta).is_number:
-                    lowering.number_input(node.name, meta)
-                    self._taken.append((position, run.number, False))
+                    dtype = torch.float64 if isinstance(meta, torch.SymFloat) else torch.int64
+                    lowering.number_input(node.name, meta, dtype)
+                    self._taken.append((position, functools.partial(torch.tensor, dtype=dtype), False))
             elif isinstance(meta, torch.Tensor):
                 values[node] = lowering.input(node.name, meta.shape, meta.dtype)
                 self._taken.append((position, None, position in static))
@@ -47,9 +51,10 @@ class CompiledGraph:
                 lowering.input(node.name, [meta], torch.uint8)
                 self._taken.append((position, functools.partial(run.carrier, node.name), False))
         results = lower(module.graph, lowering, values, module)
+        nodes = module.graph.output_node().args[0]
         self._draws, self._held = run.Draws(lowering), run.Held()
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
-        self._outputs = run.Outputs(lowering, results, inputs)
+        self._outputs = run.Outputs(lowering, results, inputs, nodes)
         self._model = None
         if self._outputs.count:
             self._places = lowering.places()
@@ -149,5 +154,6 @@ def compile_traced(module, example_inputs, options):
         return make_boxed_func(ConstantGraph(graph, options, _static_inputs()))
 
     return aot_autograd(
-        fw_compiler=compile_graph, bw_compiler=compile_backward, inference_compiler=compile_inference, decompositions=decompositions()
-    )(module, example_inputs)
+        fw_compiler=compile_graph, bw_compiler=compile_backward, inference_compiler=compile_inference, decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )(module, example_inputs)  # fmt: skip

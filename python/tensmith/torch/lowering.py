@@ -72,10 +72,10 @@ class Lowering:
         self.inputs.append(Value(number, shape, dtype))
         return self.inputs[-1]
 
-    def number_input(self, name, number):
-        """A number that is no size, which a call gives: a SymFloat, whose expression is known by it."""
+    def number_input(self, name, number, dtype):
+        """A number that is no size, which a call gives: a SymFloat or SymInt, whose expression is known by it."""
         self.bindings.add_number(len(self.inputs), sizes.expression(number))
-        return self.input(name, (), torch.float64)
+        return self.input(name, (), dtype)
 
     def constant(self, tensor, name=None):
         tensor = tensor.detach().contiguous()
@@ -110,6 +110,8 @@ class Lowering:
         if expr.is_Integer:
             return self.scalar(int(expr), torch.int64)
         if expr.is_Symbol:
+            if (given := self.bindings.number(expr)) is not None:
+                return self.inputs[given]
             place = self.bindings.place(expr)
             if place is None:
                 raise Error(f"the size {expr} is no dimension of an input, and so isn't known")
@@ -135,7 +137,7 @@ class Lowering:
         """A number that sizes and numbers among the inputs decide, as an f64 scalar."""
         place = self.bindings.number(expr)
         if place is not None:
-            return self.inputs[place]
+            return self.cast(self.inputs[place], torch.float64)
         if expr.is_number:
             return self.scalar(float(expr), torch.float64)
         if expr.is_integer:

@@ -142,8 +142,9 @@ def _layer_norm(g, x, normalized, weight=None, bias=None, eps=1e-5):
     axis = x.rank - len(normalized)
     inner = x.shape[axis:]
     operands = [x, _scale(g, weight, inner, x.dtype, 1), bias and g.cast(bias, x.dtype)]
-    stat = [*x.shape[:axis], *[1] * len(normalized)]
-    return g.ops("layer_norm", operands, [(x.shape, x.dtype), (stat, x.dtype), (stat, x.dtype)], axis=axis, epsilon=float(eps))
+    stat, wide = [*x.shape[:axis], *[1] * len(normalized)], torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    results = g.ops("layer_norm", operands, [(x.shape, x.dtype), (stat, wide), (stat, wide)], axis=axis, epsilon=float(eps))
+    return [g.cast(value, meta.dtype) for value, meta in zip(results, g.meta)]
 
 
 @lowers("aten.native_group_norm.default")

@@ -1,5 +1,6 @@
 """A compiled graph, called with PyTorch's tensors."""
 
+import operator
 import re
 
 import torch
@@ -34,11 +35,6 @@ def _told(text, places):
     return text
 
 
-def number(value):
-    """One that is no size, as a module takes it."""
-    return torch.tensor(float(value), dtype=torch.float64)
-
-
 def readable(x):
     """A tensor of the host as DLPack gives it away; one that isn't dense is copied."""
     if not x.is_cpu:
@@ -67,8 +63,8 @@ def carrier(name, size):
     try:
         return torch.empty(int(size), dtype=torch.uint8)
     except (RuntimeError, OverflowError, TypeError):
-        raise Error(f"the number '{name}' is {size}, which can't be a size, as numbers that are open must be; give it as a tensor, or keep "
-                    "numbers fixed by torch.compile(dynamic=False)") from None  # fmt: skip
+        raise Error(f"the number '{name}' is {size}, which can't be a size, and stands in the shape of a tensor; keep numbers "
+                    "fixed by torch.compile(dynamic=False)") from None  # fmt: skip
 
 
 class Draws:
@@ -84,15 +80,35 @@ class Draws:
         return [draw(self._bindings, values) for draw in self._draws]
 
 
-class Outputs:
-    """What a graph gives: outputs of the module, inputs as they are or copied, and numbers that sizes decide."""
+def _viewed(node):
+    """The node that a view shows, through views of views; views of results of several, too."""
+    while isinstance(node, torch.fx.Node) and node.op == "call_function":
+        made = node.args[0] if node.target is operator.getitem else node
+        if not getattr(made.target, "is_view", False):
+            break
+        node = made.args[0]
+    return node
 
-    def __init__(self, lowering, results, inputs):
+
+class Outputs:
+    """What a graph gives: outputs of the module, views of other outputs, inputs as they are or copied, and numbers that sizes decide.
+
+    nodes: of the graph of PyTorch's, where what is a view of another output shall be one, and so share its memory as eager's does.
+    """
+
+    def __init__(self, lowering, results, inputs, nodes=()):
         self._entries = []
         self._bindings = lowering.bindings
         self.has_sizes = False
         numbers, first = {}, {value.number: value for value in lowering.inputs}
-        for result in results:
+        given = {node: result for node, result in zip(nodes, results) if getattr(result, "number", None) not in inputs}
+        for node, result in zip(nodes or [None] * len(results), results):
+            whole = _viewed(node)
+            if whole is not node and whole in given and whole.meta["val"].is_contiguous() and not whole.meta["val"].storage_offset():
+                meta = node.meta["val"]
+                self.has_sizes |= any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride(), meta.storage_offset()))
+                self._entries.append(("view", (nodes.index(whole), meta.shape, meta.stride(), meta.storage_offset())))
+                continue
             if not hasattr(result, "number"):
                 self._entries.append((None, result))
                 self.has_sizes |= isinstance(result, (torch.SymInt, torch.SymFloat))
@@ -107,9 +123,12 @@ class Outputs:
 
     def give(self, outputs, inputs):
         values = self._bindings.values(inputs) if self.has_sizes else {}
-        given = []
+        given, views = [], []
         for kind, what in self._entries:
-            if kind is not None:
+            if kind == "view":
+                views.append((len(given), what))
+                given.append(None)
+            elif kind is not None:
                 tensor = (outputs if kind.endswith("output") else inputs)[what]
                 given.append(tensor.detach().clone() if kind.startswith("copied") else tensor)
             elif isinstance(what, torch.SymInt):
@@ -118,4 +137,10 @@ class Outputs:
                 given.append(self._bindings.evaluate_number(sizes.expression(what), values))
             else:
                 given.append(what)
+        for place, (whole, shape, strides, offset) in views:
+            shape, strides, (offset,) = ([self._known(size, values) for size in part] for part in (shape, strides, [offset]))
+            given[place] = torch.as_strided(given[whole], shape, strides, offset)
         return given
+
+    def _known(self, size, values):
+        return size if isinstance(size, int) else self._bindings.evaluate(sizes.expression(size), values)

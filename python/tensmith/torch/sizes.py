@@ -5,6 +5,7 @@ What is known of a size at run time is known of a tensor's dimension: a symbol i
 
 import sympy
 import torch
+from torch.utils import _pytree
 
 from .. import Error
 
@@ -83,6 +84,14 @@ def broadcast(*shapes):
     return tuple(result)
 
 
+def symbols_of_shapes(module):
+    """Those that any tensor's size depends on, in a module's graph and in the branches and bodies that it names."""
+    values = _pytree.tree_leaves([node.meta.get("val") for node in module.graph.nodes])
+    open_sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape if isinstance(size, torch.SymInt)]
+    inner = [part for part in module.children() if isinstance(part, torch.fx.GraphModule)]
+    return set().union(*(expression(size).free_symbols for size in open_sizes), *map(symbols_of_shapes, inner))
+
+
 class Bindings:
     """Where each symbol is read: (input, dimension), which inputs are numbers that are no sizes, and the values of a call's."""
 
@@ -106,7 +115,7 @@ class Bindings:
 
     def values(self, inputs):
         values = {symbol: sympy.Integer(inputs[i].shape[dim]) for symbol, (i, dim) in self._places.items()}
-        return values | {expr: sympy.Float(inputs[i].item()) for expr, i in self._numbers.items()}
+        return values | {expr: sympy.sympify(inputs[i].item()) for expr, i in self._numbers.items()}
 
     def evaluate(self, expr, values):
         return int(sympy.sympify(expr).xreplace(values))
