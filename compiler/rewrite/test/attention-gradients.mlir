@@ -39,9 +39,11 @@ func.func @gradient(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %v: tensor<
 
 // -----
 
-// The sum of the rows' gradients over the stack needs them in memory.
+// The sum of the rows' gradients over the stack is the kernel's, too; that over queries is a product with ones.
 // CHECK-LABEL: func @bias
-// CHECK-NOT: graph.kernel
+// CHECK: %[[K:.*]]:3 = graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.yield {{.*}} : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<1x40x48xf32>
 func.func @bias(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
     -> (tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>) {
   %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
@@ -54,6 +56,44 @@ func.func @bias(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8
   %dv = graph.matmul %pt, %dy : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
   %b = graph.reduce_sum %d {axes = array<i64: 0>} : (tensor<2x40x48xf32>) -> tensor<40x48xf32>
   return %dk, %dv, %b : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @bias_of_keys
+// CHECK: %[[K:.*]]:3 = graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.yield {{.*}} : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<2x48x1xf32>
+func.func @bias_of_keys(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
+    -> (tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<48xf32>) {
+  %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %p = graph.softmax %s {axis = 2 : i64} : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %g = graph.matmul %dy, %vt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %d = graph.mul %g, %p : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %t = graph.transpose %d {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dk = graph.matmul %t, %q : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  %pt = graph.transpose %p {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dv = graph.matmul %pt, %dy : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  %b = graph.reduce_sum %d {axes = array<i64: 0, 1>} : (tensor<2x40x48xf32>) -> tensor<48xf32>
+  return %dk, %dv, %b : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<48xf32>
+}
+
+// -----
+
+// Rows' gradients that are results themselves are in memory.
+// CHECK-LABEL: func @bias_of_each
+// CHECK-NOT: graph.kernel
+func.func @bias_of_each(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
+    -> (tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<2x40x48xf32>) {
+  %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %p = graph.softmax %s {axis = 2 : i64} : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %g = graph.matmul %dy, %vt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %d = graph.mul %g, %p : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %t = graph.transpose %d {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dk = graph.matmul %t, %q : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  %pt = graph.transpose %p {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dv = graph.matmul %pt, %dy : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  return %dk, %dv, %d : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<2x40x48xf32>
 }
 
 // -----
