@@ -188,7 +188,7 @@ CASES = {
     "sort, topk": lambda: (of(lambda x: (*x.sort(0, descending=True), *x.topk(2, largest=False), x.argsort(1), *x.median(1), *x.kthvalue(2), *x.mode(1))), torch.randperm(12).reshape(3, 4).float()),
     "running": lambda: (of(lambda x: (x.cumsum(1), x.cumprod(0), *x.cummax(1), x.logcumsumexp(1), x.diff(dim=1))), r(3, 5)),
     "segments": lambda: (of(segments), r(6, 3), torch.tensor([0, 2, 2, 0, 3, 1])),
-    "buckets": lambda: (of(lambda x, edges: (torch.bucketize(x, edges), torch.searchsorted(edges, x, right=True), F.one_hot(x.long().clamp(0, 4), 5))), r(3, 4), torch.tensor([-1.0, 0.0, 0.5])),
+    "buckets": lambda: (of(lambda x, edges: (torch.bucketize(x, edges), torch.searchsorted(edges, x, right=True), torch.searchsorted(edges, 0.2), torch.bucketize(x[0, 0], edges), torch.searchsorted(x.sort(1)[0], x), F.one_hot(x.long().clamp(0, 4), 5))), r(3, 4), torch.tensor([-1.0, 0.0, 0.5])),
     # Algebra
     "einsum": lambda: (of(lambda a, b: (torch.einsum("bik,bkj->bij", a, b), torch.einsum("bik,bjk,i->b", a, a, a[0, :, 0]), torch.tensordot(a, b, ([0, 2], [0, 1])))), r(2, 3, 4), r(2, 4, 5)),
     "norms": lambda: (of(lambda x: (x.norm(dim=1), torch.linalg.vector_norm(x, 3, 1), F.normalize(x), torch.cdist(x, x + 1), F.cosine_similarity(x, x.flip(0)), x.logsumexp(1), x.std(0), *torch.var_mean(x, 1))), r(4, 3)),

@@ -134,7 +134,7 @@ def _search(rows, x, *, out_int32=False, right=False, side=None, sorter=None):
     while step:
         reached = count + step
         place = reached.clamp(max=size) - 1
-        value = rows[place] if rows.dim() == 1 else rows.gather(-1, place)
+        value = rows.index_select(0, place.flatten()).reshape(place.shape) if rows.dim() == 1 else rows.gather(-1, place)
         is_beyond = value > sought if right else value >= sought
         count = torch.where((reached > size) | is_beyond, count, reached)
         step //= 2
