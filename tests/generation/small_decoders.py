@@ -35,7 +35,7 @@ def gguf(metadata, tensors):
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     for key, value in metadata.items():
         head += _text(key) + _value(value)
-    data = b""
+    data = bytearray()  # which grows without being copied
     for name, (kind, shape, content) in tensors.items():
         data += bytes(-len(data) % 32)
         head += _text(name) + struct.pack("<I", len(shape))
