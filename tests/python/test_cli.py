@@ -229,8 +229,8 @@ def machine_with(own_cache, folder, rates):
     for level in limits["memory"]:
         level["bytes_per_second"] = dict.fromkeys(["read", "write", "copy"], rate(level["name"], rates["memory"]))
     limits["call_seconds"] = limits["hand_over_seconds"] = rates.get("call_seconds", 1e-9)
-    folder.mkdir(exist_ok=True)
-    (folder / kept.name).write_text(json.dumps(limits))
+    (folder / "machines").mkdir(parents=True, exist_ok=True)
+    (folder / "machines" / kept.name).write_text(json.dumps(limits))
     return {**own_cache, "TENSMITH_CACHE": str(folder)}
 
 
