@@ -36,17 +36,20 @@ std::vector<bool> emptyRules(const Grammar &grammar) {
   return isEmpty;
 }
 
-/// Rules that each may begin with.
+/// Rules that each may begin with. Left out is a rule that calls itself at a sequence's end, behind
+/// what may be empty: a repetition of that. One more time of nothing leads to where the text is,
+/// and leaves nothing behind (GrammarStates::close).
 std::vector<std::vector<int>> firstRules(const Grammar &grammar) {
   std::vector<bool> isEmpty = emptyRules(grammar);
   std::vector<std::vector<int>> first(grammar.rules.size());
   for (size_t r = 0; r < grammar.rules.size(); ++r)
     for (const GrammarSequence &sequence : grammar.rules[r])
-      for (const GrammarItem &item : sequence) {
-        if (item.rule < 0)
-          break;
-        first[r].push_back(item.rule);
-        if (!isEmpty[size_t(item.rule)])
+      for (size_t i = 0; i < sequence.size() && sequence[i].rule >= 0; ++i) {
+        int rule = sequence[i].rule;
+        bool repeats = rule == int(r) && i > 0 && i + 1 == sequence.size();
+        if (!repeats)
+          first[r].push_back(rule);
+        if (!isEmpty[size_t(rule)])
           break;
       }
   return first;

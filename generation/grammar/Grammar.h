@@ -7,7 +7,8 @@
 // leads from it, is found once, as a lazily built automaton's is.
 //
 // Bounded: rules, stacks of a state, their depth and all states have limits. A grammar that calls a
-// rule before a byte of it was read, and so has no end (left recursion), is refused.
+// rule before a byte of it was read, and so has no end (left recursion), is refused, but for
+// repetitions of what may be empty: those end where nothing was read.
 #pragma once
 
 #include <bitset>
