@@ -481,12 +481,16 @@ private:
         continue;
       if (!bound->is_number())
         failUsage(fmt::format("the schema's '{}' is a number", key));
-      auto value = std::clamp(bound->get<double>(), -double(kMostInteger), double(kMostInteger));
+      auto value = bound->get<double>();
       bool isLeast = std::string_view(key).ends_with("inimum"), isOpen = *key == 'e';
       double whole = isLeast ? std::ceil(value) : std::floor(value);
-      auto number = int64_t(whole);
       if (isOpen && whole == value)
-        number += isLeast ? 1 : -1;
+        whole += isLeast ? 1 : -1;
+      // A bound that no integer that is written keeps to; one that they all keep to says nothing.
+      if (isLeast ? whole > double(kMostInteger) : whole < -double(kMostInteger))
+        failUsage(fmt::format("the schema's '{}' {} can't be kept to here: integers are from {} to {}",
+                              key, bound->dump(), -kMostInteger, kMostInteger));
+      auto number = int64_t(std::clamp(whole, -double(kMostInteger), double(kMostInteger)));
       if (isLeast)
         least = std::max(least, number);
       else
