@@ -154,8 +154,7 @@ private:
       return any_;
     if (!schema.is_object())
       failUsage("a schema is an object, or true");
-    for (const auto &[key, value] : schema.items())
-      checkKeyword(key);
+    checkKeywords(schema);
     for (const char *key : {"$ref", "anyOf", "oneOf", "allOf", "const", "enum"})
       if (schema.contains(key)) {
         alone(schema, key);
@@ -198,9 +197,10 @@ private:
         "deprecated",  "format",  "strict",   "name"};
     return kSaid.contains(key);
   }
-  void checkKeyword(const std::string &key) const {
-    if (!known().contains(key) && !isAnnotation(key))
-      failUsage(fmt::format("the schema's '{}' can't be kept to here; leave it out", key));
+  void checkKeywords(const Json &schema) const {
+    for (const auto &[key, value] : schema.items())
+      if (!known().contains(key) && !isAnnotation(key))
+        failUsage(fmt::format("the schema's '{}' can't be kept to here; leave it out", key));
   }
   void alone(const Json &schema, const std::string &key) const {
     for (const auto &[other, value] : schema.items())
@@ -275,17 +275,23 @@ private:
     return result;
   }
 
-  /// The schema itself where it is a reference to another, or `allOf` of one.
+  /// The schema itself where it is a reference to another, or `allOf` of one. What stands beside
+  /// either is refused, as it would be lost on the way.
   const Json &resolved(const Json &schema) const {
     const Json *at = &schema;
-    for (int steps = 0; at->is_object() && steps < kMostDepth; ++steps)
-      if (at->contains("$ref"))
+    for (int steps = 0; at->is_object() && steps < kMostDepth; ++steps) {
+      checkKeywords(*at);
+      auto all = at->find("allOf");
+      if (at->contains("$ref")) {
+        alone(*at, "$ref");
         at = &placeOf((*at)["$ref"]);
-      else if (auto all = at->find("allOf");
-               all != at->end() && all->is_array() && all->size() == 1)
+      } else if (all != at->end() && all->is_array() && all->size() == 1) {
+        alone(*at, "allOf");
         at = &(*all)[0];
-      else
+      } else {
         break;
+      }
+    }
     return *at;
   }
 
@@ -488,8 +494,9 @@ private:
         whole += isLeast ? 1 : -1;
       // A bound that no integer that is written keeps to; one that they all keep to says nothing.
       if (isLeast ? whole > double(kMostInteger) : whole < -double(kMostInteger))
-        failUsage(fmt::format("the schema's '{}' {} can't be kept to here: integers are from {} to {}",
-                              key, bound->dump(), -kMostInteger, kMostInteger));
+        failUsage(
+            fmt::format("the schema's '{}' {} can't be kept to here: integers are from {} to {}",
+                        key, bound->dump(), -kMostInteger, kMostInteger));
       auto number = int64_t(std::clamp(whole, -double(kMostInteger), double(kMostInteger)));
       if (isLeast)
         least = std::max(least, number);
