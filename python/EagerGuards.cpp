@@ -4,9 +4,11 @@
 //
 // A step reads a place of an object into a register (an object's own dict, a key, an element, a
 // part of a function), or checks one. No step runs code of the program: places are read as they lie
-// in Python's own dicts, lists and tuples, values are compared by identity, or have exactly the
-// type of a constant, which is one of Python's immutable ones or an element type. So the order of
-// steps says only that a value is read before it is looked at.
+// in Python's own dicts, lists and tuples, attributes are those of built-in types, and values are
+// compared by identity, or have exactly the type of a constant, which is one of Python's immutable
+// ones or an element type; members of enumerations are compared by identity. Keys of dicts are such
+// constants, or members whose class has no __hash__ and __eq__ of the program (Recording.hashed).
+// So the order of steps says only that a value is read before it is looked at.
 //
 // A step's own work leaves little of this in the caches, so that a check costs what it has to
 // fetch. What most of them need lies side by side; of a tensor whose type and shape are those of
@@ -44,7 +46,28 @@ const Array *arrayOf(PyObject *x) {
 
 bool isSameFloat(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
-/// Of one type and equal; floats with their signs, so that -0.0 is not 0.0; tuples by their parts.
+/// An attribute of an object of a built-in type, which may be made anew by each read; none: null.
+nb::object partOf(PyObject *x, PyObject *name) {
+  nb::object value = nb::steal(PyObject_GetAttr(x, name));
+  if (!value.is_valid())
+    PyErr_Clear();
+  return value;
+}
+
+bool isConstant(PyObject *x, PyObject *constant);
+
+bool areSameParts(PyObject *x, PyObject *constant) {
+  static PyObject *const names[] = {PyUnicode_InternFromString("start"),
+                                    PyUnicode_InternFromString("stop"),
+                                    PyUnicode_InternFromString("step")};
+  return std::ranges::all_of(names, [&](PyObject *name) {
+    nb::object a = partOf(x, name), b = partOf(constant, name);
+    return a.is_valid() && b.is_valid() && isConstant(a.ptr(), b.ptr());
+  });
+}
+
+/// Of one type and equal; floats with their signs, so that -0.0 is not 0.0; tuples, slices and
+/// ranges by their parts, members of enumerations by identity.
 bool isConstant(PyObject *x, PyObject *constant) {
   if (x == constant)
     return true;
@@ -64,6 +87,10 @@ bool isConstant(PyObject *x, PyObject *constant) {
         return false;
     return true;
   }
+  if (Py_TYPE(x) == &PyRange_Type || Py_TYPE(x) == &PySlice_Type)
+    return areSameParts(x, constant);
+  if ((PyType_GetFlags(Py_TYPE(x)) & Py_TPFLAGS_HEAPTYPE) && !nb::isinstance<ElementKind>(x))
+    return false; // whose comparison may be the program's
   int isEqual = PyObject_RichCompareBool(x, constant, Py_EQ);
   if (isEqual < 0)
     throw nb::python_error();
@@ -87,17 +114,6 @@ PyObject *valueOf(PyObject *dict, PyObject *key) {
   PyObject *value = PyDict_GetItemWithError(dict, key);
   if (!value && PyErr_Occurred())
     throw nb::python_error();
-  return value;
-}
-
-/// An attribute of an object of a built-in type, which keeps what it gives.
-PyObject *partOf(PyObject *x, PyObject *name) {
-  PyObject *value = PyObject_GetAttr(x, name);
-  if (!value) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  Py_DECREF(value);
   return value;
 }
 
@@ -186,16 +202,17 @@ struct ClassGuard {
 };
 
 /// Whether tensors that are written share no memory with each other, nor with those that are read.
-/// Of lists it is their elements.
+/// Of lists it is their elements; false where something is no tensor.
 class Apart {
 public:
   bool operator()(std::span<PyObject *const> written, std::span<PyObject *const> read) {
     now_.clear();
-    for (PyObject *each : written)
-      add(each);
+    auto addsOrItsElements = [this](PyObject *x) { return adds(x) || addsElements(x); };
+    if (!std::ranges::all_of(written, addsOrItsElements))
+      return false;
     size_t count = now_.size();
-    for (PyObject *each : read)
-      add(each);
+    if (!std::ranges::all_of(read, addsOrItsElements))
+      return false;
     if (now_ == last_)
       return true;
     last_.clear();
@@ -211,17 +228,23 @@ public:
   }
 
 private:
-  void add(PyObject *x) {
-    if (PyList_CheckExact(x)) {
-      for (Py_ssize_t i = 0; i < PyList_Size(x); ++i)
-        add(PyList_GetItem(x, i));
-      return;
-    }
+  bool adds(PyObject *x) {
     const Array *array = arrayOf(x);
-    if (!array)
-      throw nb::type_error("a tensor is needed");
-    now_.push_back(array->storage().get());
+    if (array)
+      now_.push_back(array->storage().get());
+    return array != nullptr;
   }
+
+  /// Not those of lists within it, which may be itself.
+  bool addsElements(PyObject *x) {
+    if (!PyList_CheckExact(x))
+      return false;
+    for (Py_ssize_t i = 0; i < PyList_Size(x); ++i)
+      if (!adds(PyList_GetItem(x, i)))
+        return false;
+    return true;
+  }
+
   std::vector<const void *> now_, own_, last_;
 };
 
@@ -283,10 +306,15 @@ public:
       at[i] = PyTuple_GetItem(values.ptr(), i);
     std::copy(constants_.begin(), constants_.end(), at + values_);
     PyObject **next = at + values_ + constants_.size();
+    std::vector<nb::object> parts; // which the objects that they are of need not keep
     for (size_t i = 0; i < steps_.size(); ++i) {
       Step &step = steps_[i];
       if (step.kind <= Kind::Part) {
-        if (!(*next = read(step, at[step.from])))
+        if (step.kind == Kind::Part)
+          *next = parts.emplace_back(partOf(at[step.from], step.with)).ptr();
+        else
+          *next = read(step, at[step.from]);
+        if (!*next)
           return nb::int_(i);
         ++next;
       } else if (!holds(step, at)) {
@@ -294,6 +322,21 @@ public:
       }
     }
     return taken(at);
+  }
+
+  /// What the steps are by may lead back to the function that they are of.
+  static int visit(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self))
+      for (const nb::object &each : nb::inst_ptr<Guards>(self)->kept_)
+        Py_VISIT(each.ptr());
+    return 0;
+  }
+  static int letGo(PyObject *self) {
+    Guards *guards = nb::inst_ptr<Guards>(self);
+    guards->values_ = -1; // it does not run again
+    std::vector<nb::object>().swap(guards->kept_);
+    return 0;
   }
 
 private:
@@ -407,15 +450,13 @@ private:
       step.dict = x, step.version = version;
       return step.value = valueOf(x, step.with);
     }
-    case Kind::Item: {
+    default: { // Kind::Item
       bool isList = PyList_Check(x);
       if ((!isList && !PyTuple_Check(x)) ||
           step.other >= (isList ? PyList_Size(x) : PyTuple_Size(x)))
         return nullptr;
       return isList ? PyList_GetItem(x, step.other) : PyTuple_GetItem(x, step.other);
     }
-    default:
-      return partOf(x, step.with);
     }
   }
 
@@ -470,8 +511,8 @@ private:
     static PyObject *const names[] = {PyUnicode_InternFromString("__code__"),
                                       PyUnicode_InternFromString("__defaults__"),
                                       PyUnicode_InternFromString("__kwdefaults__")};
-    return partOf(x, names[0]) == of.code && partOf(x, names[1]) == of.defaults &&
-           partOf(x, names[2]) == of.named;
+    return partOf(x, names[0]).ptr() == of.code && partOf(x, names[1]).ptr() == of.defaults &&
+           partOf(x, names[2]).ptr() == of.named;
 #endif
   }
 
@@ -542,7 +583,10 @@ bool apart(nb::tuple written, nb::tuple read) {
 } // namespace
 
 void bindGuards(nb::module_ &m) {
-  nb::class_<Guards>(m, "Guards")
+  static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void *>(Guards::visit)},
+                                {Py_tp_clear, reinterpret_cast<void *>(Guards::letGo)},
+                                {0, nullptr}};
+  nb::class_<Guards>(m, "Guards", nb::type_slots(slots))
       .def(nb::init<int, nb::tuple, const std::vector<Guards::Written> &, std::vector<int>>())
       .def("run", &Guards::run);
   m.def("apart", apart);

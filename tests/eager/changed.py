@@ -323,7 +323,7 @@ def a_global_before_a_built_in():
     def program(s, x):
         return x * abs(-2)
 
-    return program, lambda: globals().update(abs=lambda k: 3), lambda: globals().pop("abs")
+    return program, lambda: globals().update(abs=lambda k: 3), lambda: globals().pop("abs", None)
 
 
 @case

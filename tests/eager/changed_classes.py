@@ -359,7 +359,7 @@ def an_abstract_class_of_the_standard():
         pass
 
     bag = Bag()
-    return (lambda s, x: x * 2 if isinstance(bag, collections.abc.Sized) else x * 3), lambda: setattr(Bag, "__len__", lambda self: 1)
+    return (lambda s, x: x * 2 if isinstance(bag, collections.abc.Sized) else x * 3), lambda: collections.abc.Sized.register(Bag)
 
 
 @case

@@ -1,6 +1,7 @@
 """What Python's built-in functions and types do in a recorded call, by rules."""
 
 import abc
+import functools
 import operator
 import types
 
@@ -25,8 +26,8 @@ def rules_of(calls):
     def sized(x):
         x = calls.plain(x) if isinstance(x, Range) else x
         found = r.special(type(x), "__len__")
-        if isinstance(found, types.FunctionType):
-            return calls.call(types.MethodType(found, x), [], {})
+        if isinstance(found, types.FunctionType) and not calls._is_of_library(type(x)):
+            return calls.length(calls.call(types.MethodType(found, x), [], {}))
         return len(r.touch(x) if isinstance(x, (list, dict)) else x)
 
     def number(kind):
@@ -37,7 +38,7 @@ def rules_of(calls):
                 return calls.pure(kind, arguments)
             if not all(map(is_constant, map(calls.plain, arguments))):
                 raise NotConvertible(f"{kind.__name__} of a {type(arguments[0]).__qualname__} has no conversion")
-            return kind(*map(calls.plain, arguments))
+            return kind(*map(r.native, map(calls.plain, arguments)))
 
         return rule
 
@@ -55,7 +56,12 @@ def rules_of(calls):
             start = calls.operate(operator.add, start, each)
         return start
 
+    def check_name(name):
+        if type(name) is not str:
+            raise NotConvertible(f"the name of an attribute is a {type(name).__qualname__}")
+
     def attribute(x, name, *default):
+        check_name(name)
         try:
             return calls.objects.attribute(x, name)
         except AttributeError:
@@ -64,18 +70,23 @@ def rules_of(calls):
             raise
 
     def has(x, name):
+        check_name(name)
         try:
             calls.objects.attribute(x, name)
         except AttributeError:
             return False
         return True
 
+    def set_attribute(x, name, value):
+        check_name(name)
+        calls.objects.set_attribute(x, name, value)
+
     def kind_of(x):
         return type(plain(x))
 
     def is_instance(x, kinds):
         x = plain(x)
-        if r.special(type(x), "__class__") is not dict_of(object)["__class__"]:
+        if r.lookup(type(x), "__class__") is not dict_of(object)["__class__"]:
             raise NotConvertible(f"a {type(x).__qualname__} has a class of its own words")
         return is_subclass(type(x), kinds, "__instancecheck__")
 
@@ -104,6 +115,8 @@ def rules_of(calls):
     def identity(x):
         """Of what comes from outside, an assumption which object it is."""
         known, number = r.known(x), id(x)
+        if isinstance(x, (tuple, types.MethodType, functools.partial)):
+            raise NotConvertible(f"id of a {type(x).__qualname__} has no conversion")
         if isinstance(x, Tensor):
             r.check_identity(x)
         if known:
@@ -118,9 +131,6 @@ def rules_of(calls):
         r.refuse_in_regions("an iterator goes on")
         return next(x, *default)
 
-    def dictionary(x=()):
-        return dict(r.touch(x)) if isinstance(x, dict) else {r.hashed(r.pin(key)): value for key, value in map(calls.iterate, calls.iterate(x))}
-
     def backwards(x):
         if isinstance(r.special(type(x), "__reversed__"), types.FunctionType):
             raise NotConvertible(f"a {type(x).__qualname__} has its own way backwards")
@@ -132,14 +142,14 @@ def rules_of(calls):
         min: of_elements(min), max: of_elements(max), sum: total,
         range: lambda *bounds: Range(bounds) if any(isinstance(x, Traced) for x in bounds) else range(*bounds),
         list: lambda x=(): r.make(list(calls.iterate(x))), tuple: lambda x=(): tuple(calls.iterate(x)),
-        dict: lambda *x, **named: r.make({**dictionary(*x), **named}),
+        dict: lambda *x, **named: r.make({**calls.pairs(*x or ((),)), **named}),
         enumerate: lambda x, start=0: r.make(enumerate(calls.iterate(x), r.pin(start))),
         zip: lambda *x, **named: r.make(zip(*map(calls.iterate, x), **named)), reversed: backwards,
         map: lambda f, *x: r.make(calls.call(f, list(each), {}) for each in zip(*map(calls.iterate, x))),
         filter: lambda f, x: r.make(each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)),
         any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
         isinstance: is_instance, issubclass: is_subclass, type: kind_of, getattr: attribute, hasattr: has,
-        id: identity, setattr: lambda x, name, value: calls.objects.set_attribute(x, name, value), sorted: sorted_,
+        id: identity, setattr: set_attribute, sorted: sorted_,
         iter: lambda x: r.make(calls.iterate(x)), next: next_, callable: lambda x: calls.recording.special(type(x), "__call__") is not None,
     }  # fmt: skip
 

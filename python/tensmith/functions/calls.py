@@ -16,7 +16,7 @@ from . import indexing, sources
 from .builtin_functions import check_comparable, rules_of
 from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
-from .recording import CONSTANTS, dict_of, is_constant, is_plain_class, is_program, raw
+from .recording import CONSTANTS, dict_of, is_constant, is_member, is_plain_class, is_program, raw
 from .recursion import Recursion, is_structure
 from .scalars import PURE, NotConvertible, Range, Traced, is_number, plain
 
@@ -29,6 +29,7 @@ _OUTSIDE = {"write_safetensors", "read_safetensors", "finish", "set_naive", "beg
             "recording", "load_bytes", "load_file", "kernel_statistics", "memory"}  # fmt: skip
 _IN_PLACE = {getattr(operator, "i" + name): getattr(operator, name if hasattr(operator, name) else name + "_")
              for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()}  # fmt: skip
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 # Methods of lists and dicts that look at no element.
 _STRUCTURAL = {"append", "extend", "insert", "pop", "items", "values", "keys", "get", "setdefault", "update", "clear", "copy", "reverse", "popitem"}
@@ -63,7 +64,7 @@ class Calls:
             return r.pin(Traced(bool(x.value), r.residual.let(f"bool({x.code})", x.stage), x.stage), kind)
         for name in ("__bool__", "__len__"):
             found = r.special(type(x), name)
-            if isinstance(found, types.FunctionType):
+            if isinstance(found, types.FunctionType) and not self._is_of_library(type(x)):
                 return self._own_truth(self.call(types.MethodType(found, x), [], {}), name)
             if found is not None:
                 break
@@ -71,9 +72,19 @@ class Calls:
 
     def _own_truth(self, told, name):
         """What an object's own method tells of its truth."""
-        if name == "__bool__" and type(plain(told)) is not bool or type(plain(told)) not in (bool, int):
+        if name == "__len__":
+            return self.traced_truth(self.length(told))
+        if type(plain(told)) is not bool:
             raise NotConvertible(f"{name} gives a {type(plain(told)).__qualname__}")
         return self.traced_truth(told)
+
+    def length(self, told):
+        """What an object's own `__len__` tells."""
+        if type(plain(told)) is not int:
+            raise NotConvertible(f"__len__ gives a {type(plain(told)).__qualname__}")
+        if not self.truth(self.operate(operator.ge, told, 0)):
+            raise ValueError("__len__() should return >= 0")
+        return told
 
     def iterate(self, x, relaxes=None):
         if isinstance(x, (list, dict)):
@@ -135,12 +146,19 @@ class Calls:
         return r.made(f"{r.residual.constant(asarray)}({x.code}, dtype={r.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
 
     def operate(self, function, *operands):
+        for x in operands:
+            if is_member(x):
+                self._check_operators(x, function)
         tensor = next((x for x in operands if isinstance(x, Tensor)), None)
         if tensor is not None:
             return self.native(function, [self.beside(x, tensor) for x in operands], {})
         if any(isinstance(x, Traced) for x in operands):
             if function in PURE and all(is_number(x) for x in operands):
                 return self.pure(function, operands)
+        if any(isinstance(x, (types.MethodType, functools.partial)) for x in operands):
+            raise NotConvertible(f"{function.__name__} of methods has no conversion")
+        if function in (operator.eq, operator.ne) and all(isinstance(x, types.FunctionType) for x in operands):
+            return (operands[0] is operands[1]) == (function is operator.eq)
         operands = [self.plain(x) for x in operands]
         if any(is_plain_class(type(x)) for x in operands):
             own = dict_of(object)
@@ -151,15 +169,16 @@ class Calls:
         if any(isinstance(x, (list, dict, tuple)) for x in operands) and function in _COMPARISONS or function is operator.mod and isinstance(operands[0], (str, bytes)):
             check_comparable(operands)
         for x in operands:  # a class of the program that is derived from a built-in one
-            if not type(x).__flags__ & (1 << 8) and not is_constant(x) and not self._is_of_library(type(x)):
+            if not type(x).__flags__ & (1 << 8) and not is_member(x) and not self._is_of_library(type(x)):
                 self._check_operators(x, function)
         return function(*operands)
 
-    def _check_operators(self, x, function):
+    def _check_operators(self, x, function, *more):
         """That what a built-in type's operator does is not the program's."""
-        name = function.__name__.rstrip("_").removeprefix("__")
-        for each in (f"__{name}__", f"__r{name}__"):
-            if isinstance(self.recording.special(type(x), each), types.FunctionType):
+        name = function.__name__.strip("_")
+        for each in dict.fromkeys((f"__{name}__", f"__{_MIRRORED.get(name, 'r' + name)}__", *more)):
+            found = self.recording.special(type(x), each)
+            if isinstance(found, types.FunctionType) and not (is_member(x) and found.__globals__ is vars(enum)):
                 raise NotConvertible(f"{name} of a {type(x).__qualname__} has no conversion")
 
     def pure(self, function, operands):
@@ -181,6 +200,8 @@ class Calls:
             return x
         if isinstance(x, (dict, set)):
             raise NotConvertible(f"a {type(x).__name__} is changed by an operator")
+        if not type(x).__flags__ & (1 << 8) and not self._is_of_library(type(x)):
+            self._check_operators(x, _IN_PLACE[function], f"__{function.__name__}__")
         return self.operate(_IN_PLACE[function], x, y)
 
     def note_elements(self, x):
@@ -325,9 +346,9 @@ class Calls:
     def _constant(self, x):
         """A value that a built-in function looks into, of which nothing is the program's."""
         x = self.plain(self.listed(x))
-        if not (is_constant(x) or isinstance(x, (list, tuple, set, frozenset)) and all(map(is_constant, x))):
+        if not (is_constant(x) or type(x) in (list, tuple, set, frozenset) and all(map(is_constant, x))):
             raise NotConvertible(f"a {type(x).__qualname__} is given to a built-in function")
-        return x
+        return self.recording.native(x)
 
     # ---- the library
 
@@ -420,7 +441,7 @@ class Calls:
         if isinstance(x, Tensor):
             self.recording.check_known(x)
             return x
-        x = self.plain(self.listed(x))
+        x = self.recording.native(self.plain(self.listed(x)))
         if isinstance(x, (Interpreted, _Called, Tensor, list, tuple, dict, set)) or not is_plain_class(type(x)):
             return x
         if callable(x) and type(x).__module__.startswith(("tensmith.numpy", "tensmith.recorded")):
@@ -451,6 +472,18 @@ class Calls:
             return function(map(self.recording.hashed, self.plain(self.listed(keys))), *values)
         raise NotConvertible(f"a call of {getattr(function, '__qualname__', function)} has no conversion")
 
+    def pairs(self, x):
+        """What `dict` takes: a dict, or keys with values."""
+        if isinstance(x, dict):
+            return self.recording.touch(x)
+        if not type(x).__flags__ & (1 << 8) and self.builtins[hasattr](x, "keys"):
+            raise NotConvertible(f"a dict of a {type(x).__qualname__} has no conversion")
+        found = {}
+        for each in self.iterate(x):
+            key, value = self.iterate(each)
+            found[self.recording.hashed(self.recording.pin(key))] = value
+        return found
+
     def _method(self, owner, name, arguments, named):
         r = self.recording
         if type(owner) is list and name == "append":
@@ -465,11 +498,11 @@ class Calls:
         if name in ("get", "setdefault", "pop", "insert") and arguments:
             arguments = [r.hashed(r.pin(arguments[0])) if type(owner) is dict else r.pin(arguments[0]), *arguments[1:]]
         if name == "update":
-            arguments = [r.touch(x) if isinstance(x, dict) else list(self.iterate(x)) for x in arguments]
+            arguments = [self.pairs(x) for x in arguments]
         if name not in _STRUCTURAL:
             if not all(is_constant(plain(x)) for x in owner) or named:
                 raise NotConvertible(f"{type(owner).__name__}.{name} of objects has no conversion")
-            values = [self.plain(x) for x in owner]
+            values = [r.native(self.plain(x)) for x in owner]
             if type(owner) is list:
                 owner[:] = values
             arguments = [self._constant(x) for x in arguments]

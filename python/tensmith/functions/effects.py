@@ -5,7 +5,7 @@ import types
 from .. import _eager
 from ..numpy.dtypes import Tensor
 from ..recorded import program_of
-from .recording import CONSTANTS, IDENTITIES, is_plain_class
+from .recording import CONSTANTS, IDENTITIES, is_member, is_plain_class
 from .regions import MISSING, UNCLEAR
 from .residual import Assumption
 from .scalars import NotConvertible, Traced
@@ -32,7 +32,7 @@ class Effects:
             return known[1]
         if isinstance(x, Tensor):
             return self._tensor(x)
-        if isinstance(x, CONSTANTS) or isinstance(x, IDENTITIES):
+        if isinstance(x, CONSTANTS) or isinstance(x, IDENTITIES) or is_member(x):
             return self.residual.constant(x)
         if id(x) in self._made:
             if self._made[id(x)][1] is None:
@@ -48,8 +48,8 @@ class Effects:
         if type(x) is list:
             return "[" + ", ".join(map(self.code_of, x)) + "]"
         if isinstance(x, tuple):
-            parts = "".join(self.code_of(each) + ", " for each in x)
-            return f"{kind}(*({parts}))" if hasattr(x, "_fields") else f"({parts})"
+            parts = "".join(self.code_of(each) + ", " for each in tuple.__iter__(x))
+            return f"({parts})" if type(x) is tuple else f"{self.residual.constant(tuple.__new__)}({kind}, ({parts}))"
         if type(x) is dict:
             return "{" + ", ".join(f"{self.code_of(key)}: {self.code_of(value)}" for key, value in x.items()) + "}"
         if type(x) is types.MethodType:

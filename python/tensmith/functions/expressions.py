@@ -70,6 +70,8 @@ class Expressions:
         if isinstance(op, (ast.Is, ast.IsNot)):
             if is_number(a) and is_number(b) and (isinstance(a, Traced) or isinstance(b, Traced)):
                 raise NotConvertible("numbers are compared by `is`")
+            if a is not b and isinstance(a, tuple) and isinstance(b, tuple):  # of which the call has others than the program
+                raise NotConvertible("tuples are compared by `is`")
             if a is not b and isinstance(a, Tensor) and isinstance(b, Tensor):
                 self.recording.check_identity(a, b)
             return (a is b) == isinstance(op, ast.Is)
@@ -143,10 +145,15 @@ class Expressions:
         result = self.recording.make({})
         for key, value in zip(node.keys, node.values):
             if key is None:
-                result.update(self.recording.touch(self.value(value, frame)))
+                result.update(self._dict(self.value(value, frame)))
             else:
                 result[self._key(self.value(key, frame))] = self.value(value, frame)
         return result
+
+    def _dict(self, x):
+        if not isinstance(x, dict):
+            raise NotConvertible(f"`**` of a {type(x).__qualname__} has no conversion")
+        return self.recording.touch(x)
 
     def _of_JoinedStr(self, node, frame):
         parts = []
@@ -171,7 +178,7 @@ class Expressions:
         for each in node.keywords:
             value = self.value(each.value, frame)
             if each.arg is None:
-                named.update(self.recording.touch(value))
+                named.update(self._dict(value))
             else:
                 named[each.arg] = value
         line = self.recording.line = node.lineno

@@ -51,27 +51,42 @@ class Objects:
 
     def _of_module(self, x, name):
         r = self.recording
-        if x.__name__ == "tensmith":  # whose parts are loaded when they are first used
+        cls, own = type(x), raw(types.ModuleType, "__dict__").__get__(x)
+        module = own.get("__name__")
+        if module == "tensmith":  # whose parts are loaded when they are first used
             getattr(x, name, None)
-        own = r.root(vars(x), x.__name__)
+        r.root(own, module)
+        r.check(r.residual.constant(x), "type", cls, "global", f"{module} is a {cls.__name__}")
+        of_all, way = (raw(types.ModuleType, each) for each in (name, "__getattribute__"))
+        if cls is not types.ModuleType and (r.lookup(cls, "__getattribute__") is not way or r.lookup(cls, name) is not of_all):
+            raise NotConvertible(f"{cls.__name__} has its own way to find {name}")
+        if of_all is not NOTHING and (name not in own or hasattr(type(of_all), "__set__")):
+            raise NotConvertible(f"{module}.{name} has no conversion")
         if name in own:
-            return r.read(own, "global", name, own[name], lambda: r.residual.fetch(r.residual.constant(own), "key", name), f"{x.__name__}.{name}", of="global")
-        if type(x) is not types.ModuleType or "__getattr__" in own:
-            raise NotConvertible(f"{x.__name__} has its own way to find {name}")
+            return r.read(own, "global", name, own[name], lambda: r.residual.fetch(r.residual.constant(own), "key", name), f"{module}.{name}", of="global")
+        if cls is not types.ModuleType or "__getattr__" in own:
+            raise NotConvertible(f"{module} has its own way to find {name}")
         for each in (name, "__getattr__"):
-            r.check(r.residual.constant(own), "lacks", each, "global", f"{x.__name__} has no {each}")
-        raise AttributeError(f"module {x.__name__!r} has no attribute {name!r}")
+            r.check(r.residual.constant(own), "lacks", each, "global", f"{module} has no {each}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     def _of_fixed(self, x, name):
         """Of a tuple with names, or a member of an enumeration."""
         r, cls = self.recording, type(x)
         found = r.lookup(cls, name)
-        if is_member(x) and name in ("name", "value") and isinstance(found, enum.property):
-            r.root(x, str(x))
+        if not isinstance(r.lookup(cls, "__getattribute__"), types.WrapperDescriptorType):
+            raise NotConvertible(f"{cls.__qualname__} has its own way to find attributes")
+        if is_member(x):
+            r.root(x, f"{cls.__name__}.{x._name_}")
+        if is_member(x) and name in ("name", "value") and isinstance(found, types.DynamicClassAttribute):
             name = f"_{name}_"
             return self._place(x, name, x.__dict__[name])
         if isinstance(found, property):
             return self.interpreter.calls.call(found.fget, [x], {})
+        if is_member(x) and (found is NOTHING or not hasattr(type(found), "__set__")):
+            if name in x.__dict__:
+                return self._place(x, name, x.__dict__[name])
+            self._lacks(x, name)
         if type(found).__name__ == "_tuplegetter" or isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             return getattr(x, name)
         if isinstance(found, types.FunctionType):
@@ -295,6 +310,7 @@ class Objects:
             x = self.interpreter.calls.plain(x)
             if not all(map(is_constant, [value, *x])):
                 raise NotConvertible("`in` a list of objects has no conversion")
+            self.recording.native((value, *x), ("__eq__",))
             return value in x
         return self.recording.hashed(value) in self.recording.touch(x)
 
@@ -302,8 +318,8 @@ class Objects:
         if isinstance(key, tuple):
             return tuple(self._plain_key(each) for each in key)
         if isinstance(key, slice):
-            return key
-        return self.interpreter.calls.plain(key)
+            return self.recording.native(key, ("__index__",))
+        return self.recording.native(self.interpreter.calls.plain(key), ("__index__", "__bool__", "__int__"))
 
     def _is_open(self, key):
         """Whether an index is of elements that differ from call to call."""

@@ -23,10 +23,14 @@ from .regions import Place, snapshot_of
 from .residual import MISSING, Assumption, Residual
 from .scalars import NotConvertible, Traced, is_number
 
+# What a built-in type has under the names of special methods.
+NATIVE = (types.WrapperDescriptorType, types.MethodDescriptorType)
 CONSTANTS = (bool, int, float, complex, str, bytes, range, type(None), type(...), type(NotImplemented), dtypes.DType)
 IDENTITIES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType, types.WrapperDescriptorType,
                type(_eager.copy), property, staticmethod, classmethod)  # fmt: skip
 _BUILT_IN = (list, dict, tuple, str, int, float, set, frozenset, bytes, type, types.ModuleType, BaseException)
+# Special methods by which built-in functions, types and containers look at what they are given.
+_OF_MEMBERS = tuple(f"__{name}__" for name in "hash eq ne lt le gt ge str repr format bool int float complex index trunc len iter contains".split())
 _IMMUTABLE = 1 << 8  # of a class's flags: nothing of it can be set
 _LONGEST = 4096
 Input = collections.namedtuple("Input", "code tensor watched copy number what made")  # made: by the residual, so that nothing else has its memory
@@ -38,7 +42,9 @@ def is_program(x):
 
 
 def is_constant(x):
-    """Of a built-in immutable type, a member of an enumeration, or a tuple of these: nothing of the program's runs where they are compared or hashed."""
+    """Of a built-in immutable type, a member of an enumeration, or a tuple of these: known for good. What a member's class has of the program's runs where it is
+    computed with, compared or hashed: `Recording.native` refuses that.
+    """
     if type(x) is tuple:
         return all(map(is_constant, x))
     if type(x) is slice:
@@ -87,6 +93,7 @@ class Recording(Numbers):
         self._cells = {}  # (id of an object, kind, key) -> what was read there
         self.written = {}  # the same -> (object, kind, key)
         self._snapshots = {}  # id of a list, dict, object or cell -> how it is put back
+        self._made_anew = {}  # id of a method or a partial -> (itself, code, what it is called, what the call has for it)
         self.admitted = {}  # id of a list or dict -> its elements as they were read
         self.tails = {}  # id of a list that was only appended to -> (list, length before)
         self.mutable = []  # codes of objects that must stay distinct
@@ -141,20 +148,38 @@ class Recording(Numbers):
         return MISSING
 
     def special(self, cls, name):
-        """A special method, which is looked up in an object's class alone: a function of the program; None where there is none."""
+        """A special method, which is looked up in an object's class alone: a function of the program, or what a built-in type has; None where there is none."""
         found = self.lookup(cls, name)
+        if found is None or not (found is MISSING or isinstance(found, (types.FunctionType, *NATIVE)) or type(found).__name__.startswith("nb_")):
+            raise NotConvertible(f"{cls.__qualname__}.{name} is a {type(found).__qualname__}")
         return None if found is MISSING else found
+
+    def native(self, x, names=_OF_MEMBERS):
+        """What something native computes with, compares or makes a text of: of a member of an enumeration, the special methods are none of the program's."""
+        if isinstance(x, (tuple, list, set, frozenset)):
+            for each in tuple.__iter__(x) if isinstance(x, tuple) else x:
+                self.native(each, names)
+        elif type(x) is slice:
+            self.native((x.start, x.stop, x.step), names)
+        elif is_member(x):
+            for name in names:
+                found = self.lookup(type(x), name)
+                is_of_enumerations = isinstance(found, types.FunctionType) and found.__globals__ is vars(enum)
+                if not (found is MISSING or is_of_enumerations or isinstance(found, NATIVE)):
+                    raise NotConvertible(f"{type(x).__qualname__} has its own {name}")
+        return x
 
     def hashed(self, x):
         """A key of a dict or a set: what is hashed and compared without code of the program."""
         if isinstance(x, Traced):
             raise NotConvertible("a number that differs from call to call is a key")
         if is_constant(x):
-            return x
+            return self.native(x, ("__hash__", "__eq__"))
         if isinstance(x, tuple) and type(x) is tuple:
             return tuple(map(self.hashed, x))
         own = dict_of(object)
-        if isinstance(x, IDENTITIES) or all(self.lookup(type(x), name) is own[name] for name in ("__hash__", "__eq__")):
+        is_by_identity = isinstance(x, IDENTITIES) and (type(x) in IDENTITIES or type(x).__flags__ & _IMMUTABLE)
+        if is_by_identity or all(self.lookup(type(x), name) is own[name] for name in ("__hash__", "__eq__")):
             return x
         raise NotConvertible(f"a {type(x).__qualname__} is a key")
 
@@ -250,19 +275,28 @@ class Recording(Numbers):
             self.check(code, "same", value, "callee" if callable(value) else "global", f"{what} is {getattr(value, '__name__', value)}")
             self.know(value, r.constant(value), what)
             return value
+        if kind in (types.MethodType, functools.partial) and id(value) in self._made_anew:
+            _, other, other_what, result = self._made_anew[id(value)]
+            self.check(code, "is", other, "constant", f"{what} is {other_what}")
+            return result
         if kind is types.MethodType:
             self.check(code, "type", kind, "callee", f"{what} is a method")
             function, owner = (self.admit(r.fetch(code, "part", name), getattr(value, name), f"{what}.{name}") for name in ("__func__", "__self__"))
-            return types.MethodType(function, owner)
+            return self._anew(code, value, what, types.MethodType(function, owner))
         if kind is functools.partial:
             self.check(code, "type", kind, "callee", f"{what} is a partial")
             function, arguments, named = (self.admit(r.fetch(code, "part", name), getattr(value, name), f"{what}.{name}") for name in ("func", "args", "keywords"))
-            return functools.partial(function, *arguments, **self.touch(named))
+            return self._anew(code, value, what, functools.partial(function, *arguments, **self.touch(named)))
         if isinstance(value, tuple):
             self.check(code, "type", kind, of_type, f"{what} is a tuple")
-            self.check(code, "length", len(value), of_type, f"{what} is a tuple of {len(value)}")
-            parts = [self.admit(r.fetch(code, "item", i), each, f"{what}[{i}]", of) for i, each in enumerate(tuple(value))]
-            return tuple.__new__(kind, parts)
+            self.check(code, "length", count := tuple.__len__(value), of_type, f"{what} is a tuple of {count}")
+            if kind.__dictoffset__:
+                self._has_no_own(code, value, what)
+            parts = [self.admit(r.fetch(code, "item", i), each, f"{what}[{i}]", of) for i, each in enumerate(tuple.__iter__(value))]
+            made = tuple.__new__(kind, parts)
+            if parts:  # there is one empty tuple
+                self.know(made, code, what)
+            return made
         if kind not in (list, dict, types.CellType) and not is_plain_class(kind):
             raise NotConvertible(f"{what} is a {kind.__module__}.{kind.__qualname__}, of which it isn't known what it depends on")
         self.check(code, "type", kind, of_type, f"{what} is {kind.__name__}")
@@ -275,6 +309,20 @@ class Recording(Numbers):
             if not self.is_of_case(code):
                 self.mutable.append(code)
         return value
+
+    def _anew(self, code, value, what, made):
+        """A method or a partial, of what the call works with: at each place where it is read the same one."""
+        self.know(made, code, what)
+        if not self.is_of_case(code):
+            self._made_anew[id(value)] = (value, code, what, made)
+            self.mutable.append(code)
+        return made
+
+    def _has_no_own(self, code, value, what):
+        """Of a tuple whose class gives its objects a dict: that there is nothing in it."""
+        if not isinstance(raw(type(value), "__dict__"), types.GetSetDescriptorType) or object.__getattribute__(value, "__dict__"):
+            raise NotConvertible(f"{what} has attributes of its own")
+        self.check(self.residual.fetch(code, "dict"), "keys", (), "attribute's type", f"{what} has no attributes of its own")
 
     def _bound(self, code, value, what):
         """A method of a built-in type, with the object that it is of."""
@@ -458,6 +506,8 @@ class Recording(Numbers):
             keys = list(x)
             if not all(map(is_constant, keys)):
                 raise NotConvertible(f"{what} has keys that aren't numbers or texts")
+            for key in keys:
+                self.hashed(key)
             self.check(code, "keys", self._kept.setdefault(id(x), tuple(keys)), "trip count", f"{what} has the keys {keys}")
             self._keep(x, dict(x))
             for key in keys:

@@ -12,10 +12,29 @@ from .scalars import NotConvertible
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
+# Where a node of the syntax tree has a name, which in a class may be private.
+_NAMES = {ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg", ast.keyword: "arg", ast.ExceptHandler: "name", ast.Global: "names", ast.Nonlocal: "names"}
+
+
+def _mangle(node, owner):
+    """Private names become what Python's compiler makes of them. owner: the class that the node is in."""
+    if owner and (field := _NAMES.get(type(node))):
+        name = getattr(node, field)
+        setattr(node, field, [_mangled(each, owner) for each in name] if isinstance(name, list) else _mangled(name, owner))
+    within = getattr(node, "body", []) if isinstance(node, ast.ClassDef) else ()
+    for each in ast.iter_child_nodes(node):
+        _mangle(each, (node.name.lstrip("_") or None) if each in within else owner)
+
+
+def _mangled(name, owner):
+    return f"_{owner}{name}" if name and name.startswith("__") and not name.endswith("__") else name
+
+
 @functools.lru_cache(maxsize=256)
 def _file(name, text):
     """The functions of a file by their first line, and all code that it compiles to."""
     tree = ast.parse(text, name)
+    _mangle(tree, None)
     nodes = {}
     for node in ast.walk(tree):
         if isinstance(node, _FUNCTIONS):
@@ -48,7 +67,7 @@ def node_of(code):
         raise NotConvertible(f"the source of {code.co_name} is not what was imported")
     name = code.co_name
     found = [node for node in nodes.get(code.co_firstlineno, []) if getattr(node, "name", "<lambda>") == name]
-    if len(found) > 1:
+    if len(found) > 1 and hasattr(code, "co_positions"):  # Python 3.11
         found = [node for node in found if _covers(node, code)]
     if len(found) != 1:
         raise NotConvertible(f"which of the functions in line {code.co_firstlineno} is meant is not known")
