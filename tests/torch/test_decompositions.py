@@ -30,6 +30,7 @@ def resized(mode, **settings):
 
 
 PICTURE = ((2, 3, 7, 10),)
+BASE = torch.arange(6.0)
 CASES = {
     "borders 1d": (nn.ReplicationPad1d((2, 1)), ((2, 3, 4),)),
     "borders 2d": (nn.ReplicationPad2d((0, 3, 2, 1)), PICTURE),
@@ -66,3 +67,47 @@ def test_as_eager(name, tmp_path, monkeypatch):
 
     for given, wanted in zip(results(net, torch.compile(net, backend=tensmith.torch.backend)), results(other, other), strict=True):
         torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-4)
+
+
+PLACES = {
+    "from the tensor's start": lambda: (lambda x, y: torch.as_strided_scatter(x, y, (2,), (1,)), BASE[2:], torch.tensor([9.0, 8.0])),
+    "from the memory's start": lambda: (lambda x, y: torch.as_strided_scatter(x, y, (2,), (2,), 3), BASE[2:], torch.tensor([9.0, 8.0])),
+    "none": lambda: (lambda x, y: torch.as_strided_scatter(x, y, (0,), (1,)), BASE[2:], torch.zeros(0)),
+    "an empty diagonal": lambda: (lambda x, y: torch.diagonal_scatter(x, y, 3), torch.ones(3, 3), torch.zeros(0)),
+    "windows of no picture": lambda: (lambda x: functional.adaptive_max_pool2d(x, (2, 2), return_indices=True), torch.zeros(0, 3, 4, 4)),
+    "no windows": lambda: (lambda x: functional.adaptive_max_pool2d(x, (0, 2)), torch.zeros(2, 3, 4, 4)),
+    "the middle of integers": lambda: (lambda x: (x.nanmedian(), x.nanmedian(0)), torch.tensor([3, 1, 2, 4])),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_edges_as_eager(name, tmp_path, monkeypatch):
+    """Breaks if places are counted from elsewhere than in eager, or if what has no elements is refused."""
+    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
+    torch._dynamo.reset()
+    function, *inputs = PLACES[name]()
+    torch.testing.assert_close(torch.compile(function, backend=tensmith.torch.backend)(*inputs), function(*inputs), rtol=0, atol=0)
+
+
+REFUSED = {
+    "aten.as_strided_scatter.default": lambda: (lambda x, y: torch.as_strided_scatter(x, y, (2,), (1,), 0), {}, BASE[2:], torch.tensor([9.0, 8.0])),
+    "aten.median.default": lambda: (lambda x: x.median(), {"dynamic": True}, torch.ones(5)),
+    "aten.nanmedian.default": lambda: (lambda x: x.nanmedian(), {"dynamic": True}, torch.ones(5)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_parts_is_refused_by_name(name):
+    """Breaks if a write before a tensor's memory goes to its end, and if an operator that is left whole is read as one that isn't."""
+    torch._dynamo.reset()
+    function, settings, *inputs = REFUSED[name]()
+    with pytest.raises(Exception, match=rf"{name}: test_decompositions.py:\d+"):
+        torch.compile(function, backend=tensmith.torch.backend, **settings)(*inputs)
+
+
+def test_one_row_has_no_pairs():
+    """Breaks if the gradient of no distance is refused, or isn't 0."""
+    torch._dynamo.reset()
+    x = torch.ones(1, 3, requires_grad=True)
+    torch.compile(lambda x: functional.pdist(x).sum(), backend=tensmith.torch.backend)(x).backward()
+    assert (x.grad == 0).all()

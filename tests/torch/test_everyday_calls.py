@@ -54,6 +54,9 @@ def test_results_that_are_views_of_others():
     (a, b), _ = same(lambda x: (x + 1, x + 1), x)
     b.fill_(7)
     assert not (a == 7).any()
+    (a, b), _ = same(lambda x: (y := x + 1, y.view(torch.int32)[1:]), x)
+    b.zero_()  # what has another dtype lies in the same memory
+    assert b.dtype == torch.int32 and (a[1:] == 0).all() and (a[0] == x[0] + 1).all()
 
 
 def test_inputs_are_written():

@@ -1,5 +1,7 @@
 """Indices that eager refuses are refused, with the line of the model; numbers that open sizes decide reach the way back."""
 
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.5")
@@ -99,6 +101,61 @@ def test_gradients_by_numbers_of_open_sizes(name):
         torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-5)
         gradients = [torch.autograd.grad((y * weights).sum(), x)[0] for y in (given, wanted)]
         torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+QUOTIENTS = {
+    "number": lambda x, n: x + n // 2,
+    "by a number below zero": lambda x, n: x + n // -4,
+    "of what is below zero": lambda x, n: x * (-(-n // 4)) + n % 3,
+    "size, up": lambda x, n: x * -(-x.shape[0] // 4),
+    "rounded down": lambda x, n: x + math.floor(n * 0.75),
+    "cut off": lambda x, n: x + int(n * 0.75) + int(-n * 0.75),
+    "dimension": lambda x, n: x.new_ones(-(-x.shape[0] // 4)) * x.sum(),
+    "dimension, cut off": lambda x, n: x.new_ones(5 + int((x.shape[0] - 2) * 0.5)) * x.sum(),
+    "dimension, rounded down": lambda x, n: x.new_ones(10 + math.floor(-x.shape[0] * 0.5)) * x.sum(),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients_are_rounded_as_in_eager(name):
+    """Breaks if a quotient of what may be below zero is rounded towards zero where Python rounds down, or the other way about."""
+    function = QUOTIENTS[name]
+    fast = compiled(function, dynamic=True)
+    for size, number in ((5, 5), (7, -3), (8, -7), (9, 8), (10, -8)):
+        x = torch.ones(size)
+        torch.testing.assert_close(fast(x, number), function(x, number))
+
+
+def test_a_dimension_cut_off_below_zero_is_refused():
+    """Breaks if it is rounded down, as dimensions are."""
+    with pytest.raises(Exception, match=r"the size TruncToInt\(.*\) has no form in the graph"):
+        compiled(lambda x: x.new_ones(10 + int(-x.shape[0] * 0.5)) + x.sum(), dynamic=True)(torch.ones(5))
+
+
+def test_numbers_beyond_64_bits_are_refused_by_name():
+    """Breaks if PyTorch's error comes through, which names nothing."""
+    fast = compiled(lambda x, n: x + n, dynamic=True)
+    fast(torch.ones(1), 3)
+    with pytest.raises(ts.Error, match=r"the number '.*' is 9223372036854775808, which lies beyond torch.int64"):
+        fast(torch.ones(1), 2**63)
+
+
+EDGES, WIDE_EDGES = torch.tensor([0.1, 0.2]), torch.tensor([0.1, 0.2], dtype=torch.float64)
+SEARCHES = {
+    "number among f64": lambda: (lambda r: (torch.searchsorted(r, 0.1), torch.bucketize(0.2, r)), WIDE_EDGES),
+    "number among f32": lambda: (lambda r: (torch.searchsorted(r, 0.1, right=True), torch.bucketize(0.2, r)), EDGES),
+    "number among integers": lambda: (lambda r: (torch.searchsorted(r, 1.5), torch.bucketize(2, r)), torch.tensor([1, 2, 3])),
+    "integer among floats": lambda: (lambda r: torch.searchsorted(r, 2**53 + 1), torch.tensor([2.0**53, 2.0**53 + 2], dtype=torch.float64)),
+    "tensor without dimensions": lambda: (lambda r, x: torch.searchsorted(r, x, right=True), EDGES, torch.tensor(0.1, dtype=torch.float64)),
+    "narrow without dimensions": lambda: (lambda r, x: torch.searchsorted(r, x), WIDE_EDGES, torch.tensor(0.1)),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_compare_in_the_dtype_of_eager(name):
+    """Breaks if a number is rounded to f32 before it is compared, or if a tensor without dimensions widens those that it is sought among."""
+    function, *inputs = SEARCHES[name]()
+    torch.testing.assert_close(compiled(function)(*inputs), function(*inputs), rtol=0, atol=0)
 
 
 def test_pictures_of_bytes_are_refused_by_name():

@@ -126,8 +126,10 @@ def _distances(gradient, a, b, p, distances):
 
 def _distances_of_pairs(gradient, x, p, distances):
     count = x.shape[0]
-    if not isinstance(count, int) or count < 2:
+    if not isinstance(count, int):
         return NotImplemented
+    if count < 2:
+        return torch.zeros_like(x)
     first = torch.cat([torch.full((count - 1 - i,), i) for i in range(count - 1)])
     second = torch.cat([torch.arange(i + 1, count) for i in range(count - 1)])
     part = gradient.unsqueeze(-1) * _slope(x[first] - x[second], distances.unsqueeze(-1), p)
@@ -144,8 +146,10 @@ def _scattered(gradient, mask, sizes):
 
 def _with_diagonal(x, source, offset=0, dim1=0, dim2=1):
     rows, columns = x.movedim((dim1, dim2), (-2, -1)).shape[-2:]
-    if not all(isinstance(size, int) for size in (rows, columns, source.shape[-1])) or not source.shape[-1]:
+    if not all(isinstance(size, int) for size in (rows, columns, source.shape[-1])):
         return NotImplemented
+    if not source.shape[-1]:
+        return x.clone()
     places = (torch.arange(rows) - max(-offset, 0)).clamp(0, source.shape[-1] - 1)
     is_there = torch.arange(columns) - torch.arange(rows)[:, None] == offset
     written = torch.where(is_there, source.index_select(-1, places).unsqueeze(-1), x.movedim((dim1, dim2), (-2, -1)))
@@ -153,10 +157,17 @@ def _with_diagonal(x, source, offset=0, dim1=0, dim2=1):
 
 
 def _with_places(x, source, size, stride, storage_offset=None):
-    """Writes at places in memory, of a tensor that lies there as it is counted."""
-    if not x.is_contiguous() or not all(isinstance(number, int) for number in (*x.shape, *size, *stride)):
+    """Writes at places in memory, of a tensor that lies there as it is counted. They are counted from the memory's start, or, where no offset
+    is said, from the tensor's."""
+    start = 0 if storage_offset is None else storage_offset - x.storage_offset()
+    if not x.is_contiguous() or not all(isinstance(number, int) for number in (start, *x.shape, *size, *stride)):
         return NotImplemented
-    places = torch.full((), (storage_offset or 0) - x.storage_offset())
+    if 0 in size:
+        return x.clone()
+    last = start + sum((count - 1) * step for count, step in zip(size, stride))
+    if start < 0 or last >= x.numel():  # beside what the tensor has of the memory
+        return NotImplemented
+    places = torch.full((), start)
     for count, step in zip(size, stride):
         places = places[..., None] + torch.arange(count) * step
     return x.flatten().index_put([places.flatten()], source.flatten()).reshape(x.shape)

@@ -43,7 +43,7 @@ class CompiledGraph:
                 if not sizes.expression(meta).is_number:
                     dtype = torch.float64 if isinstance(meta, torch.SymFloat) else torch.int64
                     lowering.number_input(node.name, meta, dtype)
-                    self._taken.append((position, functools.partial(torch.tensor, dtype=dtype), False))
+                    self._taken.append((position, functools.partial(run.number, node.name, dtype), False))
             elif isinstance(meta, torch.Tensor):
                 values[node] = lowering.input(node.name, meta.shape, meta.dtype)
                 self._taken.append((position, None, position in static))

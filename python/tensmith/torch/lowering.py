@@ -117,10 +117,12 @@ class Lowering:
                 raise Error(f"the size {expr} is no dimension of an input, and so isn't known")
             of = self.inputs[place[0]]
             return self.reshape(self.op("shape", [of], (1,), torch.int64, start=place[1], end=place[1] + 1), ())
-        if quotient := sizes.quotient_of(expr):
-            return self.op("div", [self._size(quotient[0]), self.scalar(quotient[1], torch.int64)], (), torch.int64)
         kind = type(expr).__name__
-        names = {"Add": "add", "Mul": "mul", "FloorDiv": "div", "CleanDiv": "div", "Mod": "mod", "PythonMod": "mod", "Max": "max", "Min": "min"}
+        if quotient := sizes.quotient_of(expr):
+            return self._quotient(*quotient, kind == "FloorToInt")
+        if kind == "FloorDiv":
+            return self._quotient(*expr.args, True)
+        names = {"Add": "add", "Mul": "mul", "CleanDiv": "div", "Mod": "mod", "PythonMod": "mod", "Max": "max", "Min": "min"}
         if kind == "Pow" and expr.exp.is_Integer and expr.exp > 0:
             parts = [self._size(expr.base)] * int(expr.exp)
             kind = "Mul"
@@ -132,6 +134,13 @@ class Lowering:
         for part in parts[1:]:
             result = self.op(names[kind], [result, part], (), torch.int64)
         return result
+
+    def _quotient(self, dividend, divisor, is_floored):
+        """Rounded down, or towards zero, as the graph's `div` is."""
+        a, b = self._size(dividend), self._size(divisor)
+        if is_floored and not (dividend.is_nonnegative and divisor.is_positive):
+            a = self.binary("sub", a, self.binary("mod", a, b))  # whose remainder has the sign of b
+        return self.binary("div", a, b)
 
     def _number(self, expr):
         """A number that sizes and numbers among the inputs decide, as an f64 scalar."""

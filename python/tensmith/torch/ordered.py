@@ -12,14 +12,14 @@ def of_orders():
         aten.cummin.default: lambda x, dim: _extreme(x, dim, torch.le),
         aten.logcumsumexp.default: _log_of_sums,
         aten.median.dim: _median,
-        aten.median.default: lambda x: _median(x.reshape(-1), 0)[0] if x.numel() else NotImplemented,
+        aten.median.default: _of_all(_median),
         aten.nanmedian.dim: _median_of_numbers,
-        aten.nanmedian.default: lambda x: _median_of_numbers(x.reshape(-1), 0)[0] if x.numel() else NotImplemented,
+        aten.nanmedian.default: _of_all(_median_of_numbers),
         aten.mode.default: _mode,
         aten.searchsorted.Tensor: _search,
-        aten.searchsorted.Scalar: lambda rows, x, **named: _search(rows, torch.full((), x), **named),
+        aten.searchsorted.Scalar: _search,
         aten.bucketize.Tensor: _bucket,
-        aten.bucketize.Scalar: lambda x, rows, **named: _bucket(torch.full((), x), rows, **named),
+        aten.bucketize.Scalar: _bucket,
     }
 
 
@@ -72,6 +72,14 @@ def _log_of_sums(x, dim):
     return _running([wide], dim % x.dim(), joined)[0].to(x.dtype)
 
 
+def _of_all(way):
+    def of_all(x):
+        found = way(x.reshape(-1), 0)
+        return found if found is NotImplemented else found[0]
+
+    return of_all
+
+
 def _with_kept(values, indices, dim, keepdim):
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
@@ -92,9 +100,11 @@ def _median(x, dim, keepdim=False):
 
 
 def _median_of_numbers(x, dim, keepdim=False):
+    if not x.is_floating_point():
+        return _median(x, dim, keepdim)
     if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    if not _is_known(x.shape[dim]) or x.shape[dim] == 0 or not x.is_floating_point():
+    if not _is_known(x.shape[dim]) or x.shape[dim] == 0:
         return NotImplemented
     values, indices = x.sort(dim)  # what is no number comes last
     middle = ((~x.isnan()).sum(dim, True) - 1).clamp(min=0) // 2
@@ -120,14 +130,18 @@ def _mode(x, dim=-1, keepdim=False):
 
 
 def _search(rows, x, *, out_int32=False, right=False, side=None, sorter=None):
-    """How many of each sorted row are less than x, or no greater for the right side: a binary search whose steps are powers of two."""
+    """How many of each sorted row are less than x, or no greater for the right side: a binary search whose steps are powers of two. x is a
+    tensor or a number; they are compared in the dtype that arithmetic of both has, to which neither a number nor a tensor without dimensions
+    adds bits."""
     size = rows.shape[-1]
     if not _is_known(size):
         return NotImplemented
     if sorter is not None:
         rows = rows.gather(-1, sorter)
     right = right or side == "right"
-    common = torch.promote_types(rows.dtype, x.dtype)
+    common = torch.result_type(rows, x)
+    if not isinstance(x, torch.Tensor):
+        x = torch.full((), x, dtype=torch.float64 if isinstance(x, (float, torch.SymFloat)) else torch.int64)
     rows, sought = rows.to(common), x.to(common)
     count = torch.zeros(x.shape, dtype=torch.int64)
     step = 1 << size.bit_length() >> 1

@@ -109,9 +109,11 @@ def _gradient_of_grid_sample(gradient, x, grid, mode, padding, is_aligned, mask)
 def _adaptive_max_pool(x, result):
     """A window's elements beside one another, those of shorter windows repeated; gives the first of the largest, with its place in the picture."""
     count = len(result)
-    if not _are_known(x) or not x.numel():
+    if not _are_known(x):
         return NotImplemented
     batch, sizes = x.shape[:-count], x.shape[-count:]
+    if not x.numel() or 0 in result:
+        return torch.zeros(*batch, *result, dtype=x.dtype), torch.zeros(*batch, *result, dtype=torch.int64)
     windows, places = x.flatten(0, -count - 1).reshape(-1, *sizes), torch.zeros((), dtype=torch.int64)
     for i, (size, out) in enumerate(zip(sizes, result)):
         first = torch.arange(out) * size // out

@@ -67,6 +67,14 @@ def carrier(name, size):
                     "fixed by torch.compile(dynamic=False)") from None  # fmt: skip
 
 
+def number(name, dtype, value):
+    """A number as a tensor of that dtype."""
+    try:
+        return torch.tensor(value, dtype=dtype)
+    except (RuntimeError, OverflowError, ValueError):
+        raise Error(f"the number '{name}' is {value}, which lies beyond {dtype}; keep numbers fixed by torch.compile(dynamic=False)") from None
+
+
 class Draws:
     """The tensors that are drawn before a call, in the graph's order."""
 
@@ -90,6 +98,11 @@ def _viewed(node):
     return node
 
 
+def _is_shown(view, whole):
+    """Whether the view is what lies in the whole's memory: one that is conjugated or negated only as it is read isn't."""
+    return whole.is_contiguous() and not whole.storage_offset() and view.is_conj() == whole.is_conj() and view.is_neg() == whole.is_neg()
+
+
 class Outputs:
     """What a graph gives: outputs of the module, views of other outputs, inputs as they are or copied, and numbers that sizes decide.
 
@@ -104,10 +117,10 @@ class Outputs:
         given = {node: result for node, result in zip(nodes, results) if getattr(result, "number", None) not in inputs}
         for node, result in zip(nodes or [None] * len(results), results):
             whole = _viewed(node)
-            if whole is not node and whole in given and whole.meta["val"].is_contiguous() and not whole.meta["val"].storage_offset():
+            if whole is not node and whole in given and _is_shown(node.meta["val"], whole.meta["val"]):
                 meta = node.meta["val"]
                 self.has_sizes |= any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride(), meta.storage_offset()))
-                self._entries.append(("view", (nodes.index(whole), meta.shape, meta.stride(), meta.storage_offset())))
+                self._entries.append(("view", (nodes.index(whole), meta.dtype, meta.shape, meta.stride(), meta.storage_offset())))
                 continue
             if not hasattr(result, "number"):
                 self._entries.append((None, result))
@@ -137,9 +150,9 @@ class Outputs:
                 given.append(self._bindings.evaluate_number(sizes.expression(what), values))
             else:
                 given.append(what)
-        for place, (whole, shape, strides, offset) in views:
+        for place, (whole, dtype, shape, strides, offset) in views:
             shape, strides, (offset,) = ([self._known(size, values) for size in part] for part in (shape, strides, [offset]))
-            given[place] = torch.as_strided(given[whole], shape, strides, offset)
+            given[place] = torch.as_strided(given[whole].view(dtype), shape, strides, offset)
         return given
 
     def _known(self, size, values):

@@ -6,6 +6,7 @@ What is known of a size at run time is known of a tensor's dimension: a symbol i
 import sympy
 import torch
 from torch.utils import _pytree
+from torch.utils._sympy.functions import FloorToInt, TruncToInt
 
 from .. import Error
 
@@ -18,8 +19,12 @@ def expression(size):
 
 
 def text(size):
-    """As a dimension of a type: "3", "batch", "2*s0+1", "(s0/2)"."""
-    return _text(sympy.sympify(expression(size)))
+    """As a dimension of a type: "3", "batch", "2*s0+1", "(s0/2)". Quotients of dimensions are rounded down."""
+    expr = sympy.sympify(expression(size))
+    if expr.is_Integer:
+        return _text(expr)
+    bounds = size.node.shape_env.bound_sympy
+    return _text(expr.replace(lambda part: isinstance(part, TruncToInt) and bounds(part.args[0]).lower >= 0, lambda part: FloorToInt(*part.args)))
 
 
 def _text(expr):
@@ -39,7 +44,7 @@ def _text(expr):
         return f"({_atom(a)}/{_atom(b)})"
     if kind in ("Mod", "PythonMod"):
         return f"({_atom(a)}%{_atom(b)})"
-    if quotient := quotient_of(expr):
+    if kind == "FloorToInt" and (quotient := quotient_of(expr)):
         return _text(quotient[0]) if quotient[1] == 1 else f"({_atom(quotient[0])}/{quotient[1]})"
     if kind == "Max" and 1 in (a, b):  # the graph's max is of sizes that broadcast
         return f"max({_text(a)}, {_text(b)})"
@@ -47,15 +52,15 @@ def _text(expr):
 
 
 def quotient_of(expr):
-    """A dividend and a divisor for a size that a number is multiplied by and that is then cut off, as pictures are scaled: where the number is a
-    fraction of powers of two, for which floats are exact. None for others."""
-    if type(expr).__name__ not in ("TruncToInt", "FloorToInt"):
+    """A dividend and a divisor for a size that a number is multiplied by and that is then cut off or rounded down, as pictures are scaled: where
+    the number is a fraction of powers of two, for which floats are exact. None for others."""
+    if not isinstance(expr, (TruncToInt, FloorToInt)):
         return None
     factor, size = expr.args[0].as_coeff_Mul()
     if type(size).__name__ != "ToFloat" or not factor > 0:
         return None
     above, below = float(factor).as_integer_ratio()
-    return (above * size.args[0], below) if max(above, below) <= _EXACT else None
+    return (above * size.args[0], sympy.Integer(below)) if max(above, below) <= _EXACT else None
 
 
 def _atom(expr):
