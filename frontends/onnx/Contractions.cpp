@@ -39,8 +39,8 @@ LogicalResult scaledSum(NodeImport &n) {
 }
 
 LogicalResult gemm(NodeImport &n) {
-  bool isScaled = n.floatAttr("alpha", 1) != 1 || n.floatAttr("beta", 1) != 1;
-  return isScaled ? widened<scaledSum>(n) : scaledSum(n);
+  bool isProduct = n.floatAttr("alpha", 1) == 1 && (!n.has(2) || n.floatAttr("beta", 1) == 0);
+  return isProduct ? scaledSum(n) : widened<scaledSum>(n);
 }
 
 LogicalResult einsum(NodeImport &n) {

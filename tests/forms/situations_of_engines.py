@@ -443,6 +443,12 @@ situation(
     {"x": numpy.abs(f32(3, 64) * 20).astype("f2"), "w": numpy.abs(f32(64, 4) * 9).astype("f2"), "c": f32(4).astype("f2")},
     lambda f: [(0.01 * (f["x"].astype("f8") @ f["w"].astype("f8")) + 2 * f["c"].astype("f8")).astype("f2")],
 )
+situation(
+    "half_product_of_large_that_something_is_taken_from",
+    "(float16[4,64] x, float16[64,4] w, float16[4] c) => (float16[?,?] y) { y = Gemm(x, w, c) }",
+    {"x": numpy.full((4, 64), 40, "f2"), "w": numpy.full((64, 4), 30, "f2"), "c": numpy.full(4, -20000, "f2")},
+    lambda f: [numpy.full((4, 4), 64 * 40 * 30 - 20000, "f2")],
+)
 
 # Control.
 situation(

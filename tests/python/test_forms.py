@@ -163,6 +163,7 @@ FOUND = {
     "half_means_of_large": "known/inputs/fast/plain/1",
     "half_norms_of_large": "symbols/inputs/exact/plain/1",
     "half_product_of_large_that_is_scaled": "known/inputs/unfused/plain/1",
+    "half_product_of_large_that_something_is_taken_from": "known/inputs/unfused/plain/1",
 }
 # The same of operands that no test has: parameters that contradict each other, more valid keys than there are, more sizes than
 # dimensions.
