@@ -13,9 +13,11 @@
 //
 // What else is summed over those rows is a gradient of what was added to scores (a bias that is
 // learned). A sum over queries or keys becomes a product with ones, and one over matrices alone, as
-// of a bias for each pair of positions, is added up by the kernel:
+// of a bias for each pair of positions, is added up by the kernel: over the dimensions that all
+// such sums have in common, but one where nothing would be left for other threads.
 //
 // before: db = sum of d over queries, and more     after: db = sum of (d^T ones), over the rest
+//         db = sum of d over samples, and heads           db = sum of (kernel's sum), over heads
 
 #include "compiler/rewrite/AttentionGradient.h"
 
@@ -104,7 +106,7 @@ public:
     if (!followRows() || !takeProducts() || !leaveWayThere())
       return false;
     takeMasks();
-    return isOpen();
+    return isOpen() && divideSums();
   }
 
   /// Makes products of sums over rows. False where they can't be, and nothing is changed.
@@ -282,6 +284,28 @@ private:
     return true;
   }
 
+  bool isOverMatrices(const RowsSum &each) const {
+    return llvm::all_of(each.axes, [&](int64_t axis) { return axis < type_.getRank() - 2; });
+  }
+
+  /// Finds over which dimensions of the stack the kernel adds up matrices. A work item goes over
+  /// them, one matrix after the other: they are the same for all sums, and items are left. False
+  /// where there are no such dimensions: a sum would be as large as the scores.
+  bool divideSums() {
+    if (llvm::none_of(sums_, [&](const RowsSum &each) { return isOverMatrices(each); }))
+      return true;
+    auto stack = llvm::seq(int64_t(0), type_.getRank() - 2);
+    auto isMany = [&](int64_t axis) { return type_.getDimSize(axis) != 1; };
+    for (int64_t axis : stack)
+      if (isMany(axis) && llvm::all_of(sums_, [&](const RowsSum &each) {
+            return !isOverMatrices(each) || llvm::is_contained(each.axes, axis);
+          }))
+        addedUp_.push_back(axis);
+    if (llvm::count_if(stack, isMany) == int64_t(addedUp_.size()) && !addedUp_.empty())
+      addedUp_.pop_back();
+    return !addedUp_.empty();
+  }
+
   /// The sum's value, and what of it is the kernel's: a product with ones, or a sum of matrices.
   std::pair<Value, Operation *> sumInKernel(const RowsSum &each) {
     int64_t rank = type_.getRank(), queries = rank - 2, keys = rank - 1;
@@ -292,7 +316,7 @@ private:
     SmallVector<int64_t> rest(each.axes);
     bool overQueries = llvm::is_contained(rest, queries);
     Value made, value;
-    if (overQueries || llvm::is_contained(rest, keys)) {
+    if (!isOverMatrices(each)) {
       SmallVector<AffineExpr> dims = shapes.dims(type_), ones(size_t(rank), shapes.constant(1));
       ones[size_t(queries)] = dims[size_t(overQueries ? queries : keys)];
       Value column = graph.broadcast(graph.scalar(type_.getElementType(), 1), ones);
@@ -301,11 +325,12 @@ private:
       llvm::erase(rest, overQueries ? queries : keys);
       dims[size_t(overQueries ? queries : keys)] = shapes.constant(1);
       value = graph.reshape(made, dims);
-      if (!rest.empty())
-        value = graph.reduce("graph.reduce_sum", value, rest, /*keepdims=*/true);
     } else {
-      made = value = graph.reduce("graph.reduce_sum", each.rows, rest, /*keepdims=*/true);
+      made = value = graph.reduce("graph.reduce_sum", each.rows, addedUp_, /*keepdims=*/true);
+      llvm::erase_if(rest, [&](int64_t axis) { return llvm::is_contained(addedUp_, axis); });
     }
+    if (!rest.empty())
+      value = graph.reduce("graph.reduce_sum", value, rest, /*keepdims=*/true);
     return {graph.reshape(value, shapes.dims(sum.getType())), made.getDefiningOp()};
   }
 
@@ -470,6 +495,7 @@ private:
   llvm::SetVector<Operation *> products_; // of the gradient's results
   llvm::SetVector<Operation *> there_;    // of the result on the way there
   SmallVector<RowsSum> sums_;             // that become results
+  SmallVector<int64_t> addedUp_;          // of the stack, by the kernel
 };
 
 void visitGradients(func::FuncOp function, const Options &options,

@@ -22,6 +22,7 @@ class Form:
     size: int = 8
     mask: str = ""  # "", "float" or "bool"
     mask_shape: str = "qk"  # of b, h, q, k; what is missing is 1 or left out
+    bias_shape: str = ""  # of another float mask, which is added to that one
     causal: bool = False
     windows: tuple = (-1, -1)
     softcap: float = 0.0
@@ -39,6 +40,8 @@ class Form:
         if self.mask:
             dims["mask"] = [named.get(letter, self.heads) for letter in self.mask_shape] if self.mask_shape == "qk" else [
                 (named | {"h": self.heads})[letter] if letter in self.mask_shape else 1 for letter in "bhqk"]  # fmt: skip
+        if self.bias_shape:
+            dims["bias"] = [(named | {"h": self.heads})[letter] if letter in self.bias_shape else 1 for letter in "bhqk"]
         return dims
 
     def model(self):
@@ -50,7 +53,9 @@ class Form:
         attributes = {"is_causal": int(self.causal), "softcap": self.softcap} | ({} if self.scale is None else {"scale": self.scale})
         if self.windows != (-1, -1):
             attributes |= {"left_window_size": self.windows[0], "right_window_size": self.windows[1]}
-        nodes = [helper.make_node("Attention", ["q", "k", "v", *(["mask"] if self.mask else [])], ["y"], **attributes),
+        added = "both" if self.bias_shape else "mask"
+        nodes = [*([helper.make_node("Add", ["mask", "bias"], ["both"])] if self.bias_shape else []),
+                 helper.make_node("Attention", ["q", "k", "v", *([added] if self.mask else [])], ["y"], **attributes),
                  helper.make_node("Mul", ["y", "weights"], ["p"]), helper.make_node("ReduceSum", ["p"], ["loss"], keepdims=0)]  # fmt: skip
         graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])])
         opset = 27 if "left_window_size" in attributes else 23
@@ -84,7 +89,7 @@ class Form:
             slope = 1 - numpy.tanh(scores / self.softcap) ** 2
             scores = self.softcap * numpy.tanh(scores / self.softcap)
         if self.mask:
-            scores = scores + (numpy.where(given["mask"], 0, -INFINITY) if self.mask == "bool" else given["mask"])
+            scores = scores + (numpy.where(given["mask"], 0, -INFINITY) if self.mask == "bool" else given["mask"]) + given.get("bias", 0)
         row, column = numpy.arange(self.queries)[:, None], numpy.arange(self.keys)
         hidden = (column > row) & self.causal
         before, after = self.windows
@@ -98,10 +103,10 @@ class Form:
         ds = dbias * slope * scale
         fold = lambda x: x.reshape(self.batch, self.shared, groups, *x.shape[2:]).sum(2)  # noqa: E731
         gradients = [(p @ v * weights).sum(), ds @ k, fold(ds.swapaxes(2, 3) @ q), fold(p.swapaxes(2, 3) @ weights)]
-        if self.mask == "float":
-            shape = (1,) * (4 - given["mask"].ndim) + given["mask"].shape
+        for bias in [given[name] for name in ["mask", "bias"] if name in given and self.mask == "float"]:
+            shape = (1,) * (4 - bias.ndim) + bias.shape
             summed = tuple(axis for axis in range(4) if shape[axis] == 1)
-            gradients.append(dbias.sum(summed, keepdims=True).reshape(given["mask"].shape))
+            gradients.append(dbias.sum(summed, keepdims=True).reshape(bias.shape))
         return gradients
 
 
@@ -160,26 +165,35 @@ LEARNED = {
     "of keys, heads that share keys": {"mask_shape": "k", "shared": 2},
     "of a cross attention": {"mask_shape": "hqk", "queries": 66, "keys": 19},
     "of keys whose number the run tells": {"mask_shape": "bk", "open": ("b", "k")},
+    "of pairs in each head, and of pairs": {"mask_shape": "hqk", "bias_shape": "qk"},
+    "of pairs in each head, and of keys": {"mask_shape": "hqk", "bias_shape": "bk"},
+}
+# Of which the kernel can add up none, or only all that there are: one matrix after the other.
+KEPT = {
+    "of pairs in each head, and in each sample": {"mask_shape": "hqk", "bias_shape": "bqk"},
+    "of pairs, heads of one sample": {"mask_shape": "qk", "batch": 1},
+    "of pairs, samples of one head": {"mask_shape": "qk", "heads": 1, "shared": 1},
 }
 
 
 def learned(name):
-    return Form(**{"mask": "float", "batch": 3} | LEARNED[name])
+    return Form(**{"mask": "float", "batch": 3} | (LEARNED | KEPT)[name])
 
 
 # Breaks when the gradient of what is added to scores, summed over samples, heads, queries or keys, takes scores in memory, or misses or repeats one
-# of the summed.
-@pytest.mark.parametrize("name", LEARNED)
+# of the summed; when two gradients that are summed over different dimensions don't compile; or when a sum leaves the kernel a single work item.
+@pytest.mark.parametrize("name", LEARNED | KEPT)
 def test_learned_biases(name):
     form = learned(name)
     random = numpy.random.default_rng(len(name))
-    compiled = form.gradient(("q", "k", "v", "mask"))
-    assert is_one_kernel(compiled)
-    for batch in (3, 1) if "b" in form.open else (3,):
+    names = ["q", "k", "v", "mask", *(["bias"] if form.bias_shape else [])]
+    compiled = form.gradient(names)
+    assert is_one_kernel(compiled) == (name in LEARNED)
+    for batch in (3, 1) if "b" in form.open else (form.batch,):
         fits = dataclasses.replace(form, batch=batch)
         given = fits.feed(random)
         wanted = fits.expected(given)
-        for model in (compiled, form.gradient(("q", "k", "v", "mask"), fuse=False), form.gradient(("q", "k", "v", "mask"), threads=2)):
+        for model in (compiled, form.gradient(names, fuse=False), form.gradient(names, threads=2)):
             for ours, theirs in zip(model(**given), wanted, strict=True):
                 numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
 

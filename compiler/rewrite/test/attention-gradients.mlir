@@ -39,12 +39,33 @@ func.func @gradient(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %v: tensor<
 
 // -----
 
-// The sum of the rows' gradients over the stack is the kernel's, too; that over queries is a product with ones.
+// The sum of the rows' gradients over the stack is the kernel's, too, but for the last of its dimensions, which is
+// left to work items; that over queries is a product with ones.
 // CHECK-LABEL: func @bias
 // CHECK: %[[K:.*]]:3 = graph.kernel
 // CHECK-SAME: kind = "attention gradient"
-// CHECK: graph.yield {{.*}} : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<1x40x48xf32>
-func.func @bias(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
+// CHECK: graph.yield {{.*}} : tensor<5x2x48x8xf32>, tensor<5x2x48x8xf32>, tensor<1x2x40x48xf32>
+// CHECK: graph.reduce_sum %[[K]]#2 {axes = array<i64: 1>
+func.func @bias(%q: tensor<5x2x40x8xf32>, %kt: tensor<5x2x8x48xf32>, %vt: tensor<5x2x8x48xf32>, %dy: tensor<5x2x40x8xf32>)
+    -> (tensor<5x2x48x8xf32>, tensor<5x2x48x8xf32>, tensor<40x48xf32>) {
+  %s = graph.matmul %q, %kt : (tensor<5x2x40x8xf32>, tensor<5x2x8x48xf32>) -> tensor<5x2x40x48xf32>
+  %p = graph.softmax %s {axis = 3 : i64} : (tensor<5x2x40x48xf32>) -> tensor<5x2x40x48xf32>
+  %g = graph.matmul %dy, %vt : (tensor<5x2x40x8xf32>, tensor<5x2x8x48xf32>) -> tensor<5x2x40x48xf32>
+  %d = graph.mul %g, %p : (tensor<5x2x40x48xf32>, tensor<5x2x40x48xf32>) -> tensor<5x2x40x48xf32>
+  %t = graph.transpose %d {permutation = array<i64: 0, 1, 3, 2>} : (tensor<5x2x40x48xf32>) -> tensor<5x2x48x40xf32>
+  %dk = graph.matmul %t, %q : (tensor<5x2x48x40xf32>, tensor<5x2x40x8xf32>) -> tensor<5x2x48x8xf32>
+  %pt = graph.transpose %p {permutation = array<i64: 0, 1, 3, 2>} : (tensor<5x2x40x48xf32>) -> tensor<5x2x48x40xf32>
+  %dv = graph.matmul %pt, %dy : (tensor<5x2x48x40xf32>, tensor<5x2x40x8xf32>) -> tensor<5x2x48x8xf32>
+  %b = graph.reduce_sum %d {axes = array<i64: 0, 1>} : (tensor<5x2x40x48xf32>) -> tensor<40x48xf32>
+  return %dk, %dv, %b : tensor<5x2x48x8xf32>, tensor<5x2x48x8xf32>, tensor<40x48xf32>
+}
+
+// -----
+
+// Where no dimension would be left, scores are in memory.
+// CHECK-LABEL: func @bias_of_all
+// CHECK-NOT: graph.kernel
+func.func @bias_of_all(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
     -> (tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>) {
   %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
   %p = graph.softmax %s {axis = 2 : i64} : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
@@ -56,6 +77,26 @@ func.func @bias(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8
   %dv = graph.matmul %pt, %dy : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
   %b = graph.reduce_sum %d {axes = array<i64: 0>} : (tensor<2x40x48xf32>) -> tensor<40x48xf32>
   return %dk, %dv, %b : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>
+}
+
+// -----
+
+// Sums over different dimensions can't be one work item's.
+// CHECK-LABEL: func @biases
+// CHECK-NOT: graph.kernel
+func.func @biases(%q: tensor<5x2x40x8xf32>, %kt: tensor<5x2x8x48xf32>, %vt: tensor<5x2x8x48xf32>, %dy: tensor<5x2x40x8xf32>)
+    -> (tensor<5x2x48x8xf32>, tensor<5x2x48x8xf32>, tensor<2x40x48xf32>, tensor<5x40x48xf32>) {
+  %s = graph.matmul %q, %kt : (tensor<5x2x40x8xf32>, tensor<5x2x8x48xf32>) -> tensor<5x2x40x48xf32>
+  %p = graph.softmax %s {axis = 3 : i64} : (tensor<5x2x40x48xf32>) -> tensor<5x2x40x48xf32>
+  %g = graph.matmul %dy, %vt : (tensor<5x2x40x8xf32>, tensor<5x2x8x48xf32>) -> tensor<5x2x40x48xf32>
+  %d = graph.mul %g, %p : (tensor<5x2x40x48xf32>, tensor<5x2x40x48xf32>) -> tensor<5x2x40x48xf32>
+  %t = graph.transpose %d {permutation = array<i64: 0, 1, 3, 2>} : (tensor<5x2x40x48xf32>) -> tensor<5x2x48x40xf32>
+  %dk = graph.matmul %t, %q : (tensor<5x2x48x40xf32>, tensor<5x2x40x8xf32>) -> tensor<5x2x48x8xf32>
+  %pt = graph.transpose %p {permutation = array<i64: 0, 1, 3, 2>} : (tensor<5x2x40x48xf32>) -> tensor<5x2x48x40xf32>
+  %dv = graph.matmul %pt, %dy : (tensor<5x2x48x40xf32>, tensor<5x2x40x8xf32>) -> tensor<5x2x48x8xf32>
+  %a = graph.reduce_sum %d {axes = array<i64: 0>} : (tensor<5x2x40x48xf32>) -> tensor<2x40x48xf32>
+  %b = graph.reduce_sum %d {axes = array<i64: 1>} : (tensor<5x2x40x48xf32>) -> tensor<5x40x48xf32>
+  return %dk, %dv, %a, %b : tensor<5x2x48x8xf32>, tensor<5x2x48x8xf32>, tensor<2x40x48xf32>, tensor<5x40x48xf32>
 }
 
 // -----
