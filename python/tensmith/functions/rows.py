@@ -19,7 +19,7 @@ def rows_of(calls, x):
         return _range_of(calls, *(x.bounds if isinstance(x, Range) else (x.start, x.stop, x.step)))
     if isinstance(x, Tensor) and x.ndim and x.shape[0]:
         return x.shape[0], lambda turn: _row(calls, x, turn, None, x)
-    if isinstance(x, (tuple, list)) and not r.is_outside(x) and x and isinstance(x[0], Tensor) and all(_is_like(each, x[0]) for each in x):
+    if (isinstance(x, tuple) or isinstance(x, list) and not r.is_outside(x)) and x and isinstance(x[0], Tensor) and all(_is_like(each, x[0]) for each in x):
         rows = calls.native(tnp.stack, [list(x)], {})
         return len(x), lambda turn: _row(calls, rows, turn, None, tuple(x))
     if type(x) is not list or not r.is_outside(x) or id(x) in r.admitted or id(x) in r.tails or not x:
