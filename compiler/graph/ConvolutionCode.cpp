@@ -68,8 +68,7 @@ Value readWindow(ElementContext &context, const Window &window, RankedTensorType
     if (isPadded(window, type, spatial))
       guarded.push_back(dim);
   }
-  return guarded.empty() ? context.operand(0, source)
-                         : context.read(0, source, guarded, outside);
+  return guarded.empty() ? context.operand(0, source) : context.read(0, source, guarded, outside);
 }
 
 /// Of an element of the window.
@@ -109,9 +108,8 @@ Value overWindow(ElementContext &context, ElementContext::Join join, const Windo
     }
     return {own(context.operand(0, source))};
   };
-  return context.reduce(join, extents, initial, term, [&](Value carried, ValueRange made) {
-    return combine(carried, made[0]);
-  });
+  return context.reduce(join, extents, initial, term,
+                        [&](Value carried, ValueRange made) { return combine(carried, made[0]); });
 }
 
 bool isFloatPool(Operation *op) {
@@ -219,9 +217,8 @@ Value LpPoolOp::emitElement(ElementContext &context, unsigned, ValueRange indice
       return code.mul(element, element);
     return needsPower ? emitPow(code, element, code.real(element, double(p))) : element;
   };
-  Value sum =
-      overWindow(context, ElementContext::Join::Sum, window, type, indices, zero, power,
-                 [&](Value sum, Value element) { return code.add(sum, element); });
+  Value sum = overWindow(context, ElementContext::Join::Sum, window, type, indices, zero, power,
+                         [&](Value sum, Value element) { return code.add(sum, element); });
   if (p == 1)
     return sum;
   return p == 2 ? code.sqrt(sum) : emitPow(code, sum, code.real(sum, 1.0 / double(p)));

@@ -274,12 +274,12 @@ std::optional<Contents> partialContents(ShapeContext &shapes, Value value) {
 }
 
 AffineExpr wholePart(ShapeContext &shapes, const Fraction &fraction) {
-  auto [above, by, isRounded] = fraction;
+  AffineExpr above = fraction.numerator, by = fraction.denominator;
   if (constantOf(by) == 0 || !isNeverNegative(by))
     return {};
   if (isNeverNegative(above))
     return shapes.simplify(above.floorDiv(by));
-  // What is rounded down is the quotient of max(above, 0) less that of max(-above, 0).
+  // What is rounded toward zero is the quotient of max(above, 0) less that of max(-above, 0).
   auto below = smallerNumber(shapes, above, shapes.constant(0));
   if (!below)
     return {};

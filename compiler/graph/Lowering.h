@@ -27,8 +27,8 @@ public:
   /// That element where its indices along the dimensions `guarded` are within them, `otherwise`
   /// where one isn't; where `otherwise` is null, any element, which the caller replaces (of
   /// dimensions that may be empty it must be given). As code it is a read of clamped indices and a
-  /// select: straight-line code, which the vectoriser takes. Only where a dimension may be empty, of
-  /// which no index is within bounds, it is a branch.
+  /// select: straight-line code, which the vectoriser takes. Only where a dimension may be empty,
+  /// of which no index is within bounds, it is a branch.
   virtual mlir::Value read(unsigned number, mlir::ValueRange indices,
                            llvm::ArrayRef<unsigned> guarded, mlir::Value otherwise);
 

@@ -234,9 +234,8 @@ Value ConcatOp::emitElement(ElementContext &context, unsigned, ValueRange indice
     if (getInputs().size() == 1)
       return context.operand(number, source);
     // Where there is none of the first, there is one of another.
-    Value otherwise = element || !mayBeEmpty(type.getDimSize(axis))
-                          ? element
-                          : zeroElement(context, getResult());
+    Value otherwise =
+        element || !mayBeEmpty(type.getDimSize(axis)) ? element : zeroElement(context, getResult());
     element = context.read(number, source, axis, otherwise);
     if (!element)
       return {};

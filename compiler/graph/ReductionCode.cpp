@@ -206,24 +206,24 @@ Value ReduceSumOp::emitElement(ElementContext &context, unsigned, ValueRange ind
   if (!isReducible(*this))
     return {};
   Type type = kernelElementType(rankedType(getX()).getElementType());
-  return emitReduction(context, ElementContext::Join::Sum, getX(), getAxes(), getKeepdims(), indices,
-                       numberOf(context, type, 0),
+  return emitReduction(context, ElementContext::Join::Sum, getX(), getAxes(), getKeepdims(),
+                       indices, numberOf(context, type, 0),
                        [](const ScalarCode &code, Value a, Value b) { return code.add(a, b); });
 }
 Value ReduceProdOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
   if (!isReducible(*this))
     return {};
   Type type = kernelElementType(rankedType(getX()).getElementType());
-  return emitReduction(context, ElementContext::Join::Product, getX(), getAxes(), getKeepdims(), indices,
-                       numberOf(context, type, 1),
+  return emitReduction(context, ElementContext::Join::Product, getX(), getAxes(), getKeepdims(),
+                       indices, numberOf(context, type, 1),
                        [](const ScalarCode &code, Value a, Value b) { return code.mul(a, b); });
 }
 Value ReduceMaxOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
   if (!isReducible(*this))
     return {};
   Type element = rankedType(getX()).getElementType();
-  return emitReduction(context, ElementContext::Join::Largest, getX(), getAxes(), getKeepdims(), indices,
-                       extremeOf(context, element, true),
+  return emitReduction(context, ElementContext::Join::Largest, getX(), getAxes(), getKeepdims(),
+                       indices, extremeOf(context, element, true),
                        [&](const ScalarCode &code, Value a, Value b) {
                          return emitExtreme(code, a, b, isUnsigned(element), true);
                        });
@@ -232,8 +232,8 @@ Value ReduceMinOp::emitElement(ElementContext &context, unsigned, ValueRange ind
   if (!isReducible(*this))
     return {};
   Type element = rankedType(getX()).getElementType();
-  return emitReduction(context, ElementContext::Join::Smallest, getX(), getAxes(), getKeepdims(), indices,
-                       extremeOf(context, element, false),
+  return emitReduction(context, ElementContext::Join::Smallest, getX(), getAxes(), getKeepdims(),
+                       indices, extremeOf(context, element, false),
                        [&](const ScalarCode &code, Value a, Value b) {
                          return emitExtreme(code, a, b, isUnsigned(element), false);
                        });

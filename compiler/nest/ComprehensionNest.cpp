@@ -100,7 +100,8 @@ private:
     }
     result_ = unique(view_.function->tensors[view_.result].name);
     made_.nest.tensors.push_back({result_, view_.function->tensors[view_.result].type,
-                                  parameters_.extents(op_->getResult(0).getType()), Tensor::Role::Output});
+                                  parameters_.extents(op_->getResult(0).getType()),
+                                  Tensor::Role::Output});
   }
 
   /// Whether elements that the statement overwrites are read by its value: then it writes into

@@ -416,10 +416,10 @@ Status verify(const Nest &nest) {
 }
 
 static const char *const kOperationNames[] = {
-    "constant", "index", "load", "operator", "function", "+",   "-",      "*",    "/",    "%",    "floordiv",
-    "floormod", "min",   "max",  "pow",      "neg", "abs",    "exp",  "log",  "sqrt", "rsqrt",
-    "sin",      "cos",   "tan",  "tanh",     "erf", "floor",  "ceil", "rint", "<",    "<=",
-    "==",       "!=",    "and",  "or",       "not", "select", "cast"};
+    "constant", "index",    "load", "operator", "function", "+",   "-",      "*",    "/",    "%",
+    "floordiv", "floormod", "min",  "max",      "pow",      "neg", "abs",    "exp",  "log",  "sqrt",
+    "rsqrt",    "sin",      "cos",  "tan",      "tanh",     "erf", "floor",  "ceil", "rint", "<",
+    "<=",       "==",       "!=",   "and",      "or",       "not", "select", "cast"};
 
 static std::string list(const std::vector<Expr> &all, const char *open, const char *close);
 

@@ -185,7 +185,7 @@ struct Expression {
   int64_t integer = 0; // Constant of integers and Bool
   Affine affine = {};  // Index
   std::string tensor = {};
-  std::string name = {};                 // Operator: "asin"
+  std::string name = {}; // Operator: "asin"
   std::shared_ptr<const ScalarFunction> function = {};
   std::vector<Constraint> guard = {};    // Load: it is read only where all of them hold
   std::map<size_t, Report> reports = {}; // Load: of dimensions; others have words of their own

@@ -225,8 +225,8 @@ void dropUnused(Point &point) {
   }
 }
 
-/// Completes the point by what is chosen, `usual` where it asks for no order, and gives the schedule that order, in words. Where isl
-/// takes too long over its own it is the estimate.
+/// Completes the point by what is chosen, `usual` where it asks for no order, and gives the
+/// schedule that order, in words. Where isl takes too long over its own it is the estimate.
 Result<std::string> applyOrder(Schedule &schedule, const Machine &machine, Point &point,
                                choice::Order usual) {
   if (!point[choice::order])
@@ -302,8 +302,8 @@ Result<kernel::EmittedKernel> emit(graph::KernelOp kernel, mlir::Operation *main
     return refused(schedule.status(), StatusCode::Unsupported);
   Result<std::string> words = std::string("by its text");
   if (own.text.empty())
-    words = applyOrder(*schedule, machine, point,
-                       isNest(main) ? choice::Estimated : choice::Minimal);
+    words =
+        applyOrder(*schedule, machine, point, isNest(main) ? choice::Estimated : choice::Minimal);
   else if (Status status = applyText(*schedule, own.text, machine); !status.ok())
     return invalidArgument("schedule, " + status.message());
   if (!words)

@@ -115,9 +115,7 @@ Expr whole(DataType type, int64_t value) {
   return std::make_shared<Expression>(std::move(result));
 }
 
-Expr both(const Expr &a, const Expr &b) {
-  return !a ? b : !b ? a : apply(Operation::And, {a, b});
-}
+Expr both(const Expr &a, const Expr &b) { return !a ? b : !b ? a : apply(Operation::And, {a, b}); }
 
 Expr number(const Affine &affine) { return index(affine); }
 
@@ -147,8 +145,8 @@ Reduction reductionOf(Join join, DataType type) {
 class Bridge {
 public:
   explicit Bridge(graph::KernelOp kernel)
-      : block_(kernel.getBody().front()), shapes_(kernel.getContext()),
-        parameters_(made_, shapes_), builder_(kernel.getContext()) {
+      : block_(kernel.getBody().front()), shapes_(kernel.getContext()), parameters_(made_, shapes_),
+        builder_(kernel.getContext()) {
     builder_.setInsertionPointToEnd(&code_);
   }
   ~Bridge() { code_.clear(); }
@@ -164,8 +162,8 @@ public:
     auto yield = cast<graph::YieldOp>(block_.getTerminator());
     std::vector<std::string> results;
     for (auto [number, value] : llvm::enumerate(yield.getValues()))
-      results.push_back(addTensor("r" + std::to_string(number), value.getType(),
-                                  Tensor::Role::Output));
+      results.push_back(
+          addTensor("r" + std::to_string(number), value.getType(), Tensor::Role::Output));
     for (auto [value, result] : llvm::zip_equal(yield.getValues(), results)) {
       if (!refusal_.empty())
         break;
@@ -303,7 +301,7 @@ private:
         llvm::all_of(at, [](const Expr &e) { return e->operation == Operation::Index; });
     Expression result{Operation::Load, tensor.type, at};
     result.tensor = name;
-    if (guard.isEmpty() || (isAffine && !guard.condition && guard.constraints.empty()))
+    if (guard.isEmpty())
       return std::make_shared<Expression>(std::move(result));
     if (isAffine && !guard.condition) {
       result.guard = guard.constraints;
@@ -321,16 +319,13 @@ private:
 
   // ---- operators by their code
 
-  Affine sizeOf(Value tensor, unsigned dim) {
-    return parameters_.extents(tensor.getType())[dim];
-  }
+  Affine sizeOf(Value tensor, unsigned dim) { return parameters_.extents(tensor.getType())[dim]; }
 
   /// Runs `use` with the operator's code; indices that aren't affine stand for themselves there.
   template <typename Use> Expr record(OpResult value, const Indices &at, Use use) {
     mlir::Operation *op = value.getOwner();
-    Recorder recorder(builder_, op, [this](Value tensor, unsigned dim) {
-      return sizeOf(tensor, dim);
-    });
+    Recorder recorder(builder_, op,
+                      [this](Value tensor, unsigned dim) { return sizeOf(tensor, dim); });
     SmallVector<Value> indices;
     std::map<void *, Expr> given;
     for (const Expr &each : at)
@@ -362,7 +357,7 @@ private:
     });
   }
 
-  /// 16-bit floats are f32 in the code.
+  /// As the type, which halves are of where they are stored, and f32 in the code.
   static Expr rounded(const Expr &value, DataType type) {
     return value->type == type ? value : cast(type, value);
   }
@@ -375,7 +370,7 @@ private:
     mlir::Operation *op = value.getDefiningOp();
     record(cast<OpResult>(value), last.indices, [&](Recorder &recorder, Value made) -> Expr {
       for (auto &[joined, terms] : recorder.joined) {
-        DataType type = typeOfJoined(op, joined, terms);
+        DataType type = typeOfJoined(op, joined);
         bool isLast = joined == made && type == made_.nest.tensor(into)->type;
         std::string sum =
             isLast ? into : addTensor(unique("t"), type, value.getType(), Tensor::Role::Local);
@@ -385,7 +380,7 @@ private:
           return {};
       }
       last.value = rounded(translate(recorder, op, made, {}), made_.nest.tensor(into)->type);
-      if (last.value->type == made_.nest.tensor(into)->type)
+      if (refusal_.empty())
         made_.nest.statements.push_back(last);
       return {};
     });
@@ -393,7 +388,7 @@ private:
   }
 
   /// What the terms are added up as: of one tensor's elements these, but for halves.
-  DataType typeOfJoined(mlir::Operation *op, Value joined, const JoinedTerms &) {
+  DataType typeOfJoined(mlir::Operation *op, Value joined) {
     Type type = joined.getType();
     if (type.isIndex())
       return DataType::I64;
@@ -421,7 +416,6 @@ private:
         refuse(*op, "how much it reduces isn't affine in sizes");
         return;
       }
-      // An extent of 1 has no placeholder of its own: the index is the iterator's.
       const std::string &name = recorder.affines.at(index).terms.begin()->first;
       update.iterators.push_back(name);
       for (Constraint &each : within(name, 0, *length))
@@ -476,15 +470,18 @@ private:
         return number(*known);
     mlir::Operation *code = value.getDefiningOp();
     std::vector<Expr> operands;
-    for (Value operand : code->getOperands())
-      operands.push_back(translate(recorder, op, operand, guard));
+    for (Value operand : code->getOperands()) { // halves are f32 in the code
+      Expr own = translate(recorder, op, operand, guard);
+      operands.push_back(rounded(own, computedAs(own->type)));
+    }
     if (!refusal_.empty())
       return whole(DataType::I64, 0);
     Expr result = ofCode(code, operands);
     return result ? result : refuse(*op, "its code has " + code->getName().getStringRef());
   }
 
-  Expr readOf(Recorder &recorder, mlir::Operation *op, const ElementRead &read, const Guard &outer) {
+  Expr readOf(Recorder &recorder, mlir::Operation *op, const ElementRead &read,
+              const Guard &outer) {
     Value tensor = op->getOperand(read.operand);
     Indices at;
     Guard guard = outer;
@@ -507,8 +504,8 @@ private:
     Expr otherwise = translate(recorder, op, read.otherwise, outer);
     if (otherwise->type != inside->type)
       otherwise = cast(inside->type, otherwise);
-    return apply(Operation::Select, {both(holds(guard.constraints), guard.condition), inside,
-                                     otherwise});
+    return apply(Operation::Select,
+                 {both(holds(guard.constraints), guard.condition), inside, otherwise});
   }
 
   /// Null: there is no such operation.

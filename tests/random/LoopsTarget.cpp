@@ -8,11 +8,28 @@
 namespace tensmith {
 namespace {
 
+/// What has no nest must be of the kinds that the page names (docs/nests.md): loops would hide that
+/// nothing is a nest.
+Result<kernel::EmittedKernel> nestOrKnownReason(graph::KernelOp kernel, mlir::Operation *main,
+                                                const kernel::Machine &machine,
+                                                llvm::ArrayRef<kernel::SizedPoint> asked) {
+  auto emitted = nest::kNests.emit(kernel, main, machine, asked);
+  if (emitted.ok())
+    return emitted;
+  llvm::StringRef why = emitted.status().message();
+  for (const char *known : {"its indices are data", "no code", "lp_pool: its code has",
+                            "bit_pack: its code has", "bit_conv: its code has", "of i8 have"})
+    if (why.contains(known))
+      return emitted;
+  return Status(StatusCode::Internal, "this must be a nest: " + why.str());
+}
+
 /// That of nests takes all regions.
 const Table<kernel::Template> &nestTemplates() {
   static const kernel::Template kAll = [] {
     kernel::Template all = nest::kNests;
     all.takes = [](graph::KernelOp, mlir::Operation *, const kernel::Machine &) { return true; };
+    all.emit = nestOrKnownReason;
     return all;
   }();
   static const Table<kernel::Template> both("template", {&kAll, &kernel::kLoops});

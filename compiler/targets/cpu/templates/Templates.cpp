@@ -25,28 +25,18 @@ using namespace tensmith::kernel;
 
 namespace tensmith::targets::cpu {
 
+/// That of nests first: it takes what is a nest because a schedule asks for it.
 Table<Template> &templates() {
-  static Table<Template> all("template",
-                             {&nest::kNests, // of what is a nest because a schedule asks for it, too
-                              &kAttentionGradient,
-                              &kChain,
-                              &kContraction,
-                              &kBlockProduct,
-                              &kCachedAttention,
-                              &kBitSerial,
-                              &kBitPlanes,
-                              &kDepthwise,
-                              &kRows,
-                              &kConcat,
-                              &kWinograd,
-                              &kRecurrence,
-                              &kTrees,
-                              &kScatter,
-                              &kFourier,
-                              &kPack,
-                              &kTransposition,
-                              &kPatches,
-                              &kLoops},
+  static Table<Template> all("template", {&nest::kNests,  &kAttentionGradient,
+                                          &kChain,        &kContraction,
+                                          &kBlockProduct, &kCachedAttention,
+                                          &kBitSerial,    &kBitPlanes,
+                                          &kDepthwise,    &kRows,
+                                          &kConcat,       &kWinograd,
+                                          &kRecurrence,   &kTrees,
+                                          &kScatter,      &kFourier,
+                                          &kPack,         &kTransposition,
+                                          &kPatches,      &kLoops},
                              kLoops.name);
   return all;
 }
