@@ -135,3 +135,19 @@ def test_what_is_python_s_stays_so(program):
             (outcome(step, s, x), [s, x]) for step, s, x in ((function, ours, arguments(i)), (program, theirs, arguments(i)))
         )
         assert close(described([found, given]), described([expected, wanted])), f"call {i}\n{function.explain()}"
+
+
+def test_a_loop_over_a_tuple_that_was_there():
+    # Breaks if only tuples that the call has made are rows of a loop of the graph: each course is an assumption then.
+    def program(values, x):
+        for each in values:
+            if tnp.sum(x) > 5:
+                break
+            x = x + each
+        return x * 1
+
+    function = ts.function(program)
+    for i in range(8):
+        given = (tnp.ones(1), tnp.ones(1) * (i * 2 % 5), tnp.ones(1) * 2), tnp.ones(1) * (i % 4 + 1)
+        assert function(*given).tolist() == program(*given).tolist(), f"call {i}"
+    assert not min(map(courses, function._entries), key=len), function.explain()
