@@ -287,9 +287,13 @@ void Inference::shareRelations() {
                                            : nullptr);
     key.push_back(mlir::DictionaryAttr::get(types_.shapes.mlirContext(), relation.attributes)
                       .getAsOpaquePointer());
-    for (const SizeAttribute &attribute : relation.sizes)
+    for (const ComputedAttribute &attribute : relation.computed) {
+      key.push_back(mlir::StringAttr::get(types_.shapes.mlirContext(),
+                                          attribute.name + (attribute.wide ? " wide" : ""))
+                        .getAsOpaquePointer());
       for (Term *value : attribute.values)
         key.push_back(Types::find(value));
+    }
     if (!relation.info) {
       waiting.push_back(std::move(relation));
       continue;
@@ -327,7 +331,7 @@ bool Inference::check() {
       for (Term *operand : relation.operands)
         if (operand)
           types_.generalize(operand);
-      for (const SizeAttribute &attribute : relation.sizes)
+      for (const ComputedAttribute &attribute : relation.computed)
         for (Term *value : attribute.values)
           types_.generalize(value);
       types_.generalize(relation.result);
@@ -418,7 +422,7 @@ Term *Inference::useScheme(const Scheme &scheme, Place place) {
     Relation copy = relation;
     for (Term *&operand : copy.operands)
       operand = operand ? types_.instantiate(operand, copies) : nullptr;
-    for (SizeAttribute &attribute : copy.sizes)
+    for (ComputedAttribute &attribute : copy.computed)
       for (Term *&value : attribute.values)
         value = types_.instantiate(value, copies);
     copy.result = types_.instantiate(relation.result, copies);

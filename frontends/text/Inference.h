@@ -111,7 +111,8 @@ private:
   Term *useScheme(const Scheme &scheme, Place place);
   bool addAttribute(const Argument &argument, const OperatorInfo::Attribute &info,
                     Relation &relation);
-  bool addSizes(const Argument &argument, const OperatorInfo::Attribute &info, Relation &relation);
+  bool addComputed(const Argument &argument, const OperatorInfo::Attribute &info,
+                   Relation &relation);
   void bindPattern(const Pattern &pattern, Term *type);
   void bind(const std::string &name, Term *type);
   void unbind(size_t count);

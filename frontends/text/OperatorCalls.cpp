@@ -84,11 +84,21 @@ mlir::Attribute attributeOf(const Expr &expr, AttributeKind kind, Builder &build
 
 } // namespace
 
-/// What is no number as it stands may be computed from sizes.
-bool Inference::addSizes(const Argument &argument, const OperatorInfo::Attribute &info,
-                         Relation &relation) {
+/// What is no number and no element type as it stands may be computed from the function's types.
+bool Inference::addComputed(const Argument &argument, const OperatorInfo::Attribute &info,
+                            Relation &relation) {
   const Expr &given = *argument.value;
-  SizeAttribute sizes{std::string(info.name), info.kind == AttributeKind::Integers, {}};
+  if (info.kind == AttributeKind::Type) {
+    bool wide = given.kind == Expr::Kind::Call && given.parts.size() == 2 &&
+                given.parts[0]->text == "wide" && given.arguments.empty();
+    const Expr &letter = wide ? *given.parts[1] : given;
+    auto named = scope_.names.find("element " + letter.text);
+    if (letter.kind != Expr::Kind::Name || named == scope_.names.end())
+      return false;
+    relation.computed.push_back({std::string(info.name), false, wide, {named->second}});
+    return true;
+  }
+  ComputedAttribute sizes{std::string(info.name), info.kind == AttributeKind::Integers, false, {}};
   if (!sizes.list && info.kind != AttributeKind::Integer)
     return false;
   if (sizes.list && given.kind != Expr::Kind::List)
@@ -102,7 +112,7 @@ bool Inference::addSizes(const Argument &argument, const OperatorInfo::Attribute
   for (const Expr *part : parts)
     if (sizes.values.emplace_back(sizeValue(*part)); !sizes.values.back())
       return false;
-  relation.sizes.push_back(std::move(sizes));
+  relation.computed.push_back(std::move(sizes));
   return true;
 }
 
@@ -110,7 +120,7 @@ bool Inference::addAttribute(const Argument &argument, const OperatorInfo::Attri
                              Relation &relation) {
   Builder builder(types_.shapes.mlirContext());
   mlir::Attribute value = attributeOf(*argument.value, info.kind, builder, relations_);
-  if (!value && addSizes(argument, info, relation))
+  if (!value && addComputed(argument, info, relation))
     return true;
   if (!value)
     error(argument.value->place, "'" + argument.name + "' of " + std::string(relation.info->name) +

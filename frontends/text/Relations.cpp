@@ -200,7 +200,7 @@ bool Relations::solveNumbers(const Relation &relation) {
     number = element;
     real |= element->literal == Term::Literal::Real;
   }
-  if (!real || !relation.sizes.empty() || isTyped(*relation.info))
+  if (!real || !relation.computed.empty() || isTyped(*relation.info))
     return false;
   Term *one = resultOf(*this, relation, types_, DataType::F32);
   Term *other = resultOf(*this, relation, types_, DataType::F64);
@@ -231,7 +231,7 @@ Relations::Outcome Relations::solve(const Relation &relation, std::string &error
     if (!Types::isKnown(operand))
       return Outcome::Waiting;
   }
-  for (const SizeAttribute &attribute : relation.sizes)
+  for (const ComputedAttribute &attribute : relation.computed)
     for (Term *value : attribute.values)
       if (!Types::isKnown(value))
         return Outcome::Waiting;
@@ -291,10 +291,17 @@ Operation *Relations::stand(const Relation &relation, std::string &error) {
 }
 
 /// Attributes are what the compiler has to know.
-bool Relations::addSizes(const Relation &relation, SmallVectorImpl<NamedAttribute> &attributes,
-                         std::string &error) {
+bool Relations::addComputed(const Relation &relation, SmallVectorImpl<NamedAttribute> &attributes,
+                            std::string &error) {
   Builder builder(types_.shapes.mlirContext());
-  for (const SizeAttribute &attribute : relation.sizes) {
+  for (const ComputedAttribute &attribute : relation.computed) {
+    Term *only = attribute.values.size() == 1 ? Types::find(attribute.values[0]) : nullptr;
+    if (only && only->kind == Term::Kind::Element) {
+      bool isNarrow = isFloat(only->element) && byteSize(only->element) < 4;
+      DataType type = attribute.wide && isNarrow ? DataType::F32 : only->element;
+      attributes.push_back(builder.getNamedAttr(attribute.name, TypeAttr::get(elementType(type))));
+      continue;
+    }
     SmallVector<int64_t> values;
     for (Term *value : attribute.values) {
       Term *size = Types::find(value);
@@ -323,7 +330,7 @@ Operation *Relations::build(OpBuilder &builder, Location location, const Relatio
     return success();
   });
   SmallVector<NamedAttribute> attributes(ArrayRef<NamedAttribute>(relation.attributes));
-  if (!addSizes(relation, attributes, error))
+  if (!addComputed(relation, attributes, error))
     return nullptr;
   countFromEnd(attributes, typed ? typed : operands.empty() ? Type() : operands[0].getType());
   graph::GraphBuilder graphBuilder(builder, types_.shapes, location);

@@ -11,10 +11,12 @@
 
 namespace tensmith::text {
 
-/// An attribute whose integers are computed from sizes: `strides = [stride, stride]`.
-struct SizeAttribute {
+/// An attribute that follows from the types of the function: integers from sizes, as `strides =
+/// [stride, stride]`, or an element type, as `to = t` and `to = wide(t)`.
+struct ComputedAttribute {
   std::string name;
   bool list = false;
+  bool wide = false; // f32 where the element type is a float that is narrower
   std::vector<Term *> values;
 };
 
@@ -28,7 +30,7 @@ struct Relation {
   /// The numbers among the operands, whose contents a shape may depend on.
   std::vector<const Expr *> numbers;
   std::vector<mlir::NamedAttribute> attributes;
-  std::vector<SizeAttribute> sizes;
+  std::vector<ComputedAttribute> computed;
   Term *result = nullptr; // a tuple where there are several
 };
 
@@ -66,8 +68,8 @@ private:
   bool prepareNumbers(const Relation &relation, std::string &error);
   Outcome solveSizes(const Relation &relation);
   bool solveNumbers(const Relation &relation);
-  bool addSizes(const Relation &relation, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes,
-                std::string &error);
+  bool addComputed(const Relation &relation,
+                   llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes, std::string &error);
 
   Types &types_;
   mlir::OwningOpRef<mlir::ModuleOp> scratch_; // stays, since contents are remembered by value

@@ -15,7 +15,7 @@ import tensmith as ts
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "frontends/text/layers").glob("*.tsm"))
 IMPORTS = "".join(f'import "tensmith/{module.name}"\n' for module in MODULES)
-TYPES = {"float32": "f32", "float64": "f64", "int64": "i64", "bool": "bool"}
+TYPES = {"float16": "f16", "float32": "f32", "float64": "f64", "int64": "i64", "bool": "bool"}
 
 
 @pytest.fixture
@@ -294,6 +294,15 @@ def test_losses(run, rng):
     close(run("mean_absolute_error(x, y)", x=x, y=y), np.abs(x - y).mean())
     likely = rng.random((3, 4)).astype(np.float32)
     close(run("binary_cross_entropy(x, y)", x=x, y=likely), -(likely * np.log(sigmoid(x)) + (1 - likely) * np.log(sigmoid(-x))).mean())
+
+
+# Breaks if the sum behind a mean, or the count, is rounded to f16, where it is beyond it.
+@pytest.mark.parametrize("count", [512, 70000])
+def test_means_of_halves(run, count):
+    x = np.full((2, count // 2), 20, np.float16)
+    close(run("mean_squared_error(x, -x * 0.0)", x=x), np.float16(400))
+    got = run("mean_of_rows(x)", x=x.astype(np.float64) + 1e-9)
+    assert got.dtype == np.float64 and got == pytest.approx(20 + 1e-9, rel=1e-13)
 
 
 # ---- first values ----
