@@ -2,6 +2,7 @@
 take one conversion, and what has no such form stays an assumption.
 """
 
+import collections
 import random
 
 import controlled
@@ -150,4 +151,26 @@ def test_a_loop_over_a_tuple_that_was_there():
     for i in range(8):
         given = (tnp.ones(1), tnp.ones(1) * (i * 2 % 5), tnp.ones(1) * 2), tnp.ones(1) * (i % 4 + 1)
         assert function(*given).tolist() == program(*given).tolist(), f"call {i}"
+    assert not min(map(courses, function._entries), key=len), function.explain()
+
+
+class Swapped(collections.namedtuple("Swapped", "a b")):
+    def __new__(cls, a, b):
+        return tuple.__new__(cls, (b, a))
+
+
+def test_a_branch_that_gives_a_tuple_of_the_program():
+    # Breaks if a branch's tuple is made by the program's `__new__`, or as a plain tuple.
+    pairs = tuple.__new__(Swapped, (tnp.ones(1), tnp.ones(1) * 2)), tuple.__new__(Swapped, (tnp.ones(1) * 5, tnp.ones(1)))
+
+    def chosen(x, pairs):
+        pair = pairs[0] if tnp.sum(x) > 0 else pairs[1]
+        total = pair.a * 10 + pair.b + x
+        return total, type(pair).__name__
+
+    function = ts.function(chosen)
+    for i in range(8):
+        x = controlled.signs(i)
+        found, expected = (described(list(step(x, pairs))) for step in (function, chosen))
+        assert found == expected, f"call {i}\n{function.explain()}"
     assert not min(map(courses, function._entries), key=len), function.explain()

@@ -16,7 +16,7 @@ from . import indexing, sources
 from .builtin_functions import check_comparable, rules_of
 from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
-from .recording import CONSTANTS, dict_of, is_constant, is_member, is_plain_class, is_program, raw
+from .recording import dict_of, is_constant, is_member, is_plain_class, is_program, raw
 from .recursion import Recursion, is_structure
 from .scalars import PURE, NotConvertible, Range, Traced, is_number, plain
 

@@ -88,12 +88,10 @@ class Control:
             return self._slot(x, y, pairs)
         if self._are_new_lists(x, y, regions):
             return self._list(x, y, regions, pairs)
-        if isinstance(x, tuple) and type(x) is type(y) and len(x) == len(y):
-            parts = [self._paired(a, b, regions, pairs) for a, b in zip(x, y)]
-            if hasattr(x, "_fields"):
-                return lambda results: type(x)(*(part(results) for part in parts))
-            return lambda results: tuple(part(results) for part in parts)
-        if isinstance(x, CONSTANTS) and type(x) is type(y) and x == y:
+        if isinstance(x, tuple) and type(x) is type(y) and tuple.__len__(x) == tuple.__len__(y):
+            parts = [self._paired(a, b, regions, pairs) for a, b in zip(tuple.__iter__(x), tuple.__iter__(y))]
+            return lambda results: tuple.__new__(type(x), [part(results) for part in parts])
+        if type(x) in CONSTANTS and type(x) is type(y) and x == y:
             return lambda results: x
         raise Unmergeable
 

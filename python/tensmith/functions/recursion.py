@@ -104,7 +104,7 @@ class Recursion:
         """The function calls itself."""
         others = [each for i, each in enumerate(arguments) if i != self.place]
         for ours, theirs in zip(others, [each for i, each in enumerate(self.arguments) if i != self.place], strict=True):
-            if ours is not theirs and not (isinstance(ours, CONSTANTS) and type(ours) is type(theirs) and ours == theirs):
+            if ours is not theirs and not (type(ours) in CONSTANTS and type(ours) is type(theirs) and ours == theirs):
                 raise NotConvertible("a recursion's other arguments change on the way")
         return self.child(arguments[self.place])
 
@@ -112,13 +112,13 @@ class Recursion:
 
     def _flat(self, x):
         self.form = type(x)
-        parts = list(x) if isinstance(x, tuple) else [x]
+        parts = list(tuple.__iter__(x)) if isinstance(x, tuple) else [x]
         if not all(isinstance(each, Tensor) for each in parts):
             raise NotConvertible("a recursion gives what are no tensors")
         return parts
 
     def _rebuilt(self, values):
-        return tuple(values) if issubclass(self.form, tuple) else values[0]
+        return tuple.__new__(self.form, values) if issubclass(self.form, tuple) else values[0]
 
     # ---- the loop
 
