@@ -22,7 +22,6 @@ def adjoints():
         aten._pdist_backward.default: _distances_of_pairs,
         aten.masked_scatter_backward.default: _scattered,
         aten.diagonal_scatter.default: _with_diagonal,
-        aten.as_strided_scatter.default: _with_places,
     }
 
 
@@ -154,20 +153,3 @@ def _with_diagonal(x, source, offset=0, dim1=0, dim2=1):
     is_there = torch.arange(columns) - torch.arange(rows)[:, None] == offset
     written = torch.where(is_there, source.index_select(-1, places).unsqueeze(-1), x.movedim((dim1, dim2), (-2, -1)))
     return written.movedim((-2, -1), (dim1, dim2))
-
-
-def _with_places(x, source, size, stride, storage_offset=None):
-    """Writes at places in memory, of a tensor that lies there as it is counted. They are counted from the memory's start, or, where no offset
-    is said, from the tensor's."""
-    start = 0 if storage_offset is None else storage_offset - x.storage_offset()
-    if not x.is_contiguous() or not all(isinstance(number, int) for number in (start, *x.shape, *size, *stride)):
-        return NotImplemented
-    if 0 in size:
-        return x.clone()
-    last = start + sum((count - 1) * step for count, step in zip(size, stride))
-    if start < 0 or last >= x.numel():  # beside what the tensor has of the memory
-        return NotImplemented
-    places = torch.full((), start)
-    for count, step in zip(size, stride):
-        places = places[..., None] + torch.arange(count) * step
-    return x.flatten().index_put([places.flatten()], source.flatten()).reshape(x.shape)

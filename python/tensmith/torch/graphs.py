@@ -52,6 +52,7 @@ class CompiledGraph:
                 self._taken.append((position, functools.partial(run.carrier, node.name), False))
         results = lower(module.graph, lowering, values, module)
         nodes = module.graph.output_node().args[0]
+        self._offsets = [(i, node.name, int(node.meta["val"].storage_offset())) for i, node in enumerate(placeholders) if node in lowering.placed]
         self._draws, self._held = run.Draws(lowering), run.Held()
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
         self._outputs = run.Outputs(lowering, results, inputs, nodes)
@@ -61,6 +62,10 @@ class CompiledGraph:
             self._model = _compiled(lowering.builder, options) if constants else _kept(lowering, options)
 
     def __call__(self, *arguments):
+        for i, name, offset in self._offsets:
+            if arguments[i].storage_offset() != offset:
+                raise Error(f"the input '{name}' starts at the element {arguments[i].storage_offset()} of its memory, and the model takes elements "
+                            f"by places in memory for one that starts at {offset}; call as_strided without an offset")  # fmt: skip
         tensors = [made(arguments[i]) if made else arguments[i] for i, made, _ in self._taken]
         tensors += self._draws(tensors)
         given = [self._held(i, tensor) if is_static else tensor for (i, _, is_static), tensor in zip(self._taken, tensors)]

@@ -59,6 +59,7 @@ class Lowering:
         self.bindings = sizes.Bindings()
         self._constants = []
         self.inputs = []  # Values, one for each input of the module
+        self.placed = set()  # nodes that must lie in memory where the example's did
         self.draws = []  # of the last of these, what draws them before each call: random.Draw
         self.depth = 0  # of regions around
         self.node = None  # that is being lowered

@@ -1,9 +1,11 @@
 """Operators that place elements elsewhere, or make them of nothing."""
 
+import math
+
 import torch
 
 from .. import Error
-from . import sizes
+from . import run, sizes
 from .lowering import Value, lowers
 
 
@@ -217,21 +219,37 @@ def _diagonal(g, x, offset=0, dim1=0, dim2=1):
     return g.slice(flat, len(outer), offset if offset >= 0 else -offset * columns, count, columns + 1)
 
 
-@lowers("aten.as_strided.default", "aten.as_strided_copy.default")
-def _as_strided(g, x, size, stride, offset=None):
-    """Elements by their places in memory, of a tensor that lies there as it is counted."""
-    source = g.node.args[0].meta["val"]
-    if not source.is_contiguous() or not all(map(sizes.is_known, [*size, *stride, *x.shape])):
-        raise Error("it reads memory by places, of a tensor that doesn't lie in order or has open sizes; use slices or unfold")
-    places = torch.tensor(0 if offset is None else int(offset)) - source.storage_offset()
+def _places(g, x, size, stride, offset):
+    """Of elements by their places in memory, in a tensor that lies there as it is counted. An offset is counted from the memory's start, and so
+    holds for inputs that lie where the example did; without one places are counted from the tensor."""
+    node = g.node.args[0]
+    start = node.meta["val"].storage_offset()
+    if not node.meta["val"].is_contiguous() or not all(map(sizes.is_known, [start, *size, *stride, *x.shape])):
+        raise Error("it takes memory by places, of a tensor that doesn't lie in order or has open sizes; use slices or unfold")
+    places = torch.tensor(0 if offset is None else int(offset) - int(start))
+    if offset is not None:
+        g.placed.add(run.viewed(node))
     for dim, (count, step) in enumerate(zip(size, stride)):
         shape = [1] * len(size)
         shape[dim] = count
         places = places + torch.arange(count).mul(step).reshape(shape)
-    if places.numel() and not 0 <= places.min() <= places.max() < source.numel():
-        raise Error("it reads memory beyond the tensor's elements")
-    flat = g.reshape(x, [source.numel()])
-    return g.op("gather", [flat, g.constant(places.expand(size).contiguous())], size, axis=0)
+    if places.numel() and not 0 <= places.min() <= places.max() < node.meta["val"].numel():
+        raise Error("it takes memory beyond the tensor's elements")
+    return g.constant(places.expand(size).contiguous())
+
+
+@lowers("aten.as_strided.default", "aten.as_strided_copy.default")
+def _as_strided(g, x, size, stride, offset=None):
+    places = _places(g, x, size, stride, offset)
+    return g.op("gather", [g.reshape(x, [math.prod(map(sizes.number, x.shape))]), places], size, axis=0)
+
+
+@lowers("aten.as_strided_scatter.default")
+def _as_strided_scatter(g, x, source, size, stride, offset=None):
+    places = _places(g, x, size, stride, offset)
+    places, source = (g.reshape(part, [math.prod(map(sizes.number, size))]) for part in (places, source))
+    flat = g.reshape(x, [math.prod(map(sizes.number, x.shape))])
+    return g.reshape(g.op("scatter_elements", [flat, places, source], axis=0, reduction="none"), x.shape)
 
 
 @lowers("aten.unfold.default", "aten.unfold_copy.default")

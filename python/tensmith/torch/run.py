@@ -88,7 +88,7 @@ class Draws:
         return [draw(self._bindings, values) for draw in self._draws]
 
 
-def _viewed(node):
+def viewed(node):
     """The node that a view shows, through views of views; views of results of several, too."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         made = node.args[0] if node.target is operator.getitem else node
@@ -116,7 +116,7 @@ class Outputs:
         numbers, first = {}, {value.number: value for value in lowering.inputs}
         given = {node: result for node, result in zip(nodes, results) if getattr(result, "number", None) not in inputs}
         for node, result in zip(nodes or [None] * len(results), results):
-            whole = _viewed(node)
+            whole = viewed(node)
             if whole is not node and whole in given and _is_shown(node.meta["val"], whole.meta["val"]):
                 meta = node.meta["val"]
                 self.has_sizes |= any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride(), meta.storage_offset()))
