@@ -296,6 +296,27 @@ def test_memory_of_learned_biases():
     assert held[1] - held[0] < 6 * scores / 2, held
 
 
+# Breaks when something of the size of scores is kept beside a gradient that is as large as they: four times the length then takes nine times the
+# memory or more.
+@pytest.mark.parametrize("name", ["of pairs in each matrix", "of pairs in each matrix, soft cap", "of pairs in each head of one sample"])
+def test_memory_beside_stored_gradients(name):
+    held = []
+    for length in (256, 1024):
+        form = Form(**{"mask": "float", "batch": 2} | STORED[name] | {"queries": length, "keys": length, "size": 16})
+        held.append(form.gradient(("q", "k", "v", "mask")).describe()["functions"][0]["arena_bytes"])
+    assert held[1] <= 4.5 * held[0], held
+
+
+# Breaks when the heads of the one sample that shares a learned bias keep their scores.
+def test_memory_of_a_bias_of_all_matrices():
+    held = []
+    for heads in (4, 8):
+        form = Form(mask="float", batch=1, heads=heads, shared=heads, queries=512, keys=512, size=16)
+        held.append(form.gradient(("q", "k", "v", "mask")).describe()["functions"][0]["arena_bytes"])
+    matrix = 4 * form.queries * form.keys
+    assert held[1] - held[0] < 4 * matrix / 2, held
+
+
 # Breaks when lengths that the run tells are taken for others, or make a form keep its scores.
 @pytest.mark.parametrize("name, open", [("plain", "k"), ("plain", "q"), ("causal", "bqk"), ("float mask", "k"), ("soft cap", "bqk"), ("grouped", "q"),
                                         ("cross, grouped, cap", "k"), ("cross, grouped, cap", "bqk")])  # fmt: skip
