@@ -495,13 +495,14 @@ def model_of_calls(kind, random):
 
 
 # Breaks if the plain loops read a size, a step or an operand of the contract otherwise than the libraries do.
-@pytest.mark.parametrize("kind", ["matmul", "conv", "softmax", "layer_norm"])
+@pytest.mark.parametrize("name, kind", [*(("onednn", kind) for kind in ("matmul", "conv", "softmax", "layer_norm")),
+                                        ("openblas", "matmul"), ("xsmm", "matmul"), ("xsmm,onednn", "conv")])  # fmt: skip
 @pytest.mark.parametrize("seed", range(4))
-def test_plain_loops_do_what_a_missing_library_would(tmp_path, without_libraries, kind, seed):
+def test_plain_loops_do_what_a_missing_library_would(tmp_path, without_libraries, name, kind, seed):
     random = numpy.random.default_rng(800 + seed)
     nodes, inputs, constants = model_of_calls(kind, random)
     model, values = model_of(nodes, inputs, constants), [drawn(random, *shape) / numpy.float32(4) for shape in inputs.values()]
-    compiled = tensmith.compile(model, libraries="onednn")
+    compiled = tensmith.compile(model, libraries=name)
     assert calls_of(compiled)
     compiled.save(tmp_path / "m.so")
     given = []
