@@ -21,6 +21,7 @@
 
 #include "compiler/rewrite/AttentionGradient.h"
 
+#include "compiler/graph/DeadCode.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/kernel/Contraction.h"
@@ -119,8 +120,8 @@ public:
                   (!isa<graph::MatMulOp>(result) || canMake(result));
       if (!fits) {
         for (auto &[sum, other] : replaced)
-          eraseDead(other);
-        eraseDead(value);
+          graph::eraseUnused(other.getDefiningOp());
+        graph::eraseUnused(value ? value.getDefiningOp() : nullptr);
         return false;
       }
       replaced.emplace_back(each.sum, value);
@@ -332,18 +333,6 @@ private:
     if (!rest.empty())
       value = graph.reduce("graph.reduce_sum", value, rest, /*keepdims=*/true);
     return {graph.reshape(value, shapes.dims(sum.getType())), made.getDefiningOp()};
-  }
-
-  /// With what it alone reads.
-  static void eraseDead(Value value) {
-    Operation *op = value ? value.getDefiningOp() : nullptr;
-    if (!op || !op->use_empty())
-      return;
-    SmallVector<Value> operands(op->getOperands());
-    op->erase();
-    for (Value operand : operands)
-      if (operand.use_empty())
-        eraseDead(operand);
   }
 
   bool canBeMade(Operation *op) const { return kernel::canEmit(op, machine_) && hasKnownSizes(op); }
