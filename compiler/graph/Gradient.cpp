@@ -144,7 +144,8 @@ Value GradientCode::sumLike(Value x, Value like) const {
   SmallVector<int64_t> gone, kept, unknown;
   for (int64_t dim = 0; dim < int64_t(from.size()); ++dim) {
     if (dim < missing) {
-      gone.push_back(dim);
+      if (own.getDimSize(dim) != 1)
+        gone.push_back(dim);
       continue;
     }
     bool isOne = other.getDimSize(dim - missing) == 1;

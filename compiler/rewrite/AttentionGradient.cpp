@@ -11,13 +11,17 @@
 // have scores of their own, which their kernel doesn't store either
 // (targets/cpu/templates/AttentionRows.h).
 //
-// What else is summed over those rows is a gradient of what was added to scores (a bias that is
+// What else is made of those rows is a gradient of what was added to scores (a bias that is
 // learned). A sum over queries or keys becomes a product with ones, and one over matrices alone, as
-// of a bias for each pair of positions, is added up by the kernel: over the dimensions that all
-// such sums have in common, but one where nothing would be left for other threads.
+// of a bias for each pair of positions, is added up by the kernel: over the dimensions that such
+// sums have in common, but one where nothing would be left for other threads. Sums that have none
+// in common with those, or leave nothing, have kernels of their own, which make the rows again and
+// whose threads share out the queries. Rows that something else reads are results as they are, such
+// as the gradient of a bias that each matrix has for itself.
 //
 // before: db = sum of d over queries, and more     after: db = sum of (d^T ones), over the rest
 //         db = sum of d over samples, and heads           db = sum of (kernel's sum), over heads
+//         db = d                                          db = kernel's d
 
 #include "compiler/rewrite/AttentionGradient.h"
 
@@ -39,25 +43,28 @@ namespace tensmith::rewrite {
 namespace {
 
 constexpr size_t kMostOperators = 64;
-/// Sweeps over matrices of scores that are kept in memory: four on the way there, where one is
-/// stored by its product, read and stored by the softmax and read by a product; on the way back
-/// three products read one, and one is stored and, with the first, goes through the rows'
+/// Sweeps over matrices of scores that are kept in memory: on the way there one is stored by its
+/// product, read and stored by the softmax and read by a product; on the way back one is stored
+/// for each other product that rows are made of, and, with the first, goes through the rows'
 /// operators.
-constexpr int64_t kSweepsInMemory = 12;
+constexpr int64_t kSweepsThere = 4;
+constexpr int64_t kSweepsOfRows = 5;
 /// Of scores whose number only a run tells: so much faster products in 16 bits are not given up for
 /// their memory. Pairs of bf16 are twice as fast as f32, tiles of a matrix unit eight times or
 /// more.
 constexpr double kMostRateOfOpen = 2;
 
-/// What is computed from the operators, in their block.
-llvm::SmallPtrSet<Operation *, 16> dependents(ArrayRef<Operation *> ops) {
-  llvm::SmallPtrSet<Operation *, 16> found(ops.begin(), ops.end());
-  SmallVector<Operation *> next(ops);
+/// The block's operators that are among these, or computed from them.
+llvm::SmallPtrSet<Operation *, 16> dependents(Block &block, ArrayRef<Operation *> ops) {
+  llvm::SmallPtrSet<Operation *, 16> found;
+  SmallVector<Operation *> next;
+  auto add = [&](Operation *op) {
+    if (Operation *own = block.findAncestorOpInBlock(*op); own && found.insert(own).second)
+      next.push_back(own);
+  };
+  llvm::for_each(ops, add);
   while (!next.empty())
-    for (Operation *user : next.pop_back_val()->getUsers())
-      if (Operation *own = ops.front()->getBlock()->findAncestorOpInBlock(*user);
-          own && found.insert(own).second)
-        next.push_back(own);
+    llvm::for_each(next.pop_back_val()->getUsers(), add);
   return found;
 }
 
@@ -70,7 +77,17 @@ bool isTransposition(Operation *op) {
 struct RowsSum {
   Value rows;
   graph::ReduceSumOp sum; // of them, or of a view of them
+  Operation *reader;      // of the rows: it, or the view
   SmallVector<int64_t> axes;
+  Value replacement = {};      // and what of it is the kernel's: a product with ones, or a sum of
+  Operation *result = nullptr; // matrices
+};
+
+/// What one kernel computes.
+struct Group {
+  SmallVector<RowsSum> sums;
+  SmallVector<int64_t> addedUp; // dimensions of the stack
+  llvm::SetVector<Operation *> results;
 };
 
 /// Of the dimensions of a view's operand those that a dimension of the view stands for; nothing
@@ -104,42 +121,44 @@ public:
     made_.insert(scores_.product);
     inside_ = scores_.elementwise;
     inside_.insert(scores_.product);
-    if (!followRows() || !takeProducts() || !leaveWayThere())
+    if (!followRows() || !takeProducts() || !leaveWayThere() || !leaveReaders())
       return false;
     takeMasks();
-    return isOpen() && divideSums();
+    divideSums();
+    return isOpen();
   }
 
-  /// Makes products of sums over rows. False where they can't be, and nothing is changed.
+  /// Makes products of sums over rows, and kernels of those that have some of their own. False
+  /// where they can't be, and nothing is changed.
   bool prepare() {
-    SmallVector<std::pair<graph::ReduceSumOp, Value>> replaced;
-    SmallVector<Operation *> made;
-    for (RowsSum &each : sums_) {
-      auto [value, result] = sumInKernel(each);
-      bool fits = value && value.getType() == each.sum.getType() &&
-                  (!isa<graph::MatMulOp>(result) || canMake(result));
-      if (!fits) {
-        for (auto &[sum, other] : replaced)
-          graph::eraseUnused(other.getDefiningOp());
-        graph::eraseUnused(value ? value.getDefiningOp() : nullptr);
+    for (Group &group : groups_)
+      for (RowsSum &each : group.sums) {
+        auto [value, result] = sumInKernel(each, group.addedUp);
+        each.replacement = value;
+        each.result = result;
+        bool fits = value && value.getType() == each.sum.getType() &&
+                    (!isa<graph::MatMulOp>(result) || canMake(result));
+        if (fits)
+          continue;
+        for (Group &other : groups_)
+          for (RowsSum &made : other.sums)
+            if (made.replacement)
+              graph::eraseUnused(made.replacement.getDefiningOp());
         return false;
       }
-      replaced.emplace_back(each.sum, value);
-      made.push_back(result);
-    }
-    for (auto &[sum, value] : replaced) {
-      sum.getResult().replaceAllUsesWith(value);
-      sum.erase();
-    }
-    for (Operation *result : made) {
-      products_.insert(result);
-      inside_.insert(result->getOperand(0).getDefiningOp());
-    }
+    for (Group &group : groups_)
+      for (RowsSum &each : group.sums) {
+        each.sum.getResult().replaceAllUsesWith(each.replacement);
+        each.sum.erase();
+        group.results.insert(each.result);
+        products_.insert(each.result);
+        inside_.insert(each.result->getOperand(0).getDefiningOp());
+      }
     sums_.clear();
     return true;
   }
 
-  /// By the bytes that memory is spared, and the product that is made again; where the products
+  /// By the bytes that memory is spared, and the products that are made again; where the products
   /// could be made so many times as fast, in 16 bits, by what that would spare, too.
   bool isWorth(double rate = 1) const {
     constexpr int64_t kFloat = 4;
@@ -148,14 +167,16 @@ public:
     if (!type_.hasStaticShape() || ShapedType::isDynamic(depth))
       return rate <= kMostRateOfOpen;
     // What is kept from the way there to the way back comes from memory: all else passes in
-    // between.
+    // between. Rows that are results are stored in any case.
+    auto made = int64_t(made_.size()), results = int64_t(products_.size());
+    int64_t spared = kSweepsThere + kSweepsOfRows * (made - 1) + results - int64_t(stored_.size());
     bool isNear = type_.getNumElements() * kFloat <= machine_.l2Bytes;
     using From = kernel::Traffic::From;
-    kernel::Traffic sweeps{double(kSweepsInMemory * kFloat),
-                           isNear ? From::SecondCache : From::Memory};
+    kernel::Traffic sweeps{double(spared * kFloat), isNear ? From::SecondCache : From::Memory};
     double product = double(depth) / kernel::multiplyAddsPerCycle(machine_);
     double slower = double(products().size()) * product * (1 - 1 / rate);
-    return kernel::cyclesOf(sweeps, machine_) > product + slower;
+    double again = product * double(1 + (int64_t(groups_.size()) - 1) * made);
+    return kernel::cyclesOf(sweeps, machine_) > again + slower;
   }
 
   /// Of the rows, there and back.
@@ -167,33 +188,8 @@ public:
   }
 
   void build(const Options &options) {
-    llvm::SetVector<Operation *> turned;
-    for (Operation *product : products_)
-      turned.insert(isa<graph::MatMulOp>(product) ? withRowsOnTheLeft(product) : product);
-    products_ = std::move(turned);
-    SmallVector<Operation *> sorted = needed().takeVector();
-    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    Operation *last = sorted.back();
-    OpBuilder builder(last);
-    SmallVector<Value> results;
-    for (Operation *op : sorted)
-      if (products_.contains(op))
-        results.push_back(op->getResult(0));
-    KernelRegion region(last->getContext());
-    kernel::Point asked = region.begin(sorted, results, products_.front(), options);
-    for (Operation *op : sorted) {
-      if (isa<graph::MatMulOp>(op))
-        region.addRight(op, laidOutRight(op, builder, last->getLoc(), options, asked));
-      region.add(op);
-    }
-    graph::KernelOp kernel =
-        region.finish(builder, results, products_.front(), sorted, options.machine);
-    moveReadersBehind(kernel);
-    for (auto [value, result] : llvm::zip_equal(results, kernel.getResults()))
-      value.replaceAllUsesWith(result);
-    for (Operation *op : llvm::reverse(sorted))
-      if (op->use_empty())
-        op->erase();
+    for (Group &group : llvm::reverse(groups_))
+      build(group, options);
   }
 
 private:
@@ -202,6 +198,47 @@ private:
            kernel::RowShape::Whole;
   }
   bool isInside(Operation *op) const { return op && inside_.contains(op); }
+  Block &block() const { return *scores_.softmax->getBlock(); }
+
+  void build(Group &group, const Options &options) {
+    llvm::SetVector<Operation *> results;
+    for (Operation *result : group.results)
+      results.insert(isa<graph::MatMulOp>(result) ? withRowsOnTheLeft(result) : result);
+    SmallVector<Operation *> sorted = needed(results.getArrayRef()).takeVector();
+    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    Operation *last = sorted.back();
+    OpBuilder builder(last);
+    SmallVector<Value> values;
+    for (Operation *op : sorted)
+      if (results.contains(op))
+        values.push_back(op->getResult(0));
+    KernelRegion region(last->getContext());
+    kernel::Point asked = region.begin(sorted, values, scores_.product, options);
+    for (Operation *op : sorted) {
+      if (isa<graph::MatMulOp>(op))
+        region.addRight(op, laidOutRight(op, builder, last->getLoc(), options, asked));
+      region.add(op);
+    }
+    graph::KernelOp kernel =
+        region.finish(builder, values, scores_.product, sorted, options.machine);
+    SmallVector<Operation *> readers;
+    for (auto [value, result] : llvm::zip_equal(values, kernel.getResults())) {
+      auto outside = outsideReaders(value.getDefiningOp());
+      readers.append(outside);
+      value.replaceUsesWithIf(result, [&, outside = outside](OpOperand &use) {
+        return llvm::is_contained(outside, use.getOwner());
+      });
+    }
+    moveBehind(readers, kernel);
+    for (Operation *op : llvm::reverse(sorted))
+      if (op->use_empty())
+        erase(op);
+  }
+  void erase(Operation *op) {
+    for (auto *known : {&inside_, &rows_, &products_, &stored_})
+      known->remove(op);
+    op->erase();
+  }
 
   /// Whether the product can be in the kernel: of stacks of f32, as many as there are of scores.
   bool canMake(Operation *product) const {
@@ -225,28 +262,30 @@ private:
 
   /// What is made of the softmax's rows, and the products that read those.
   bool followRows() {
-    inside_.insert(scores_.softmax);
-    for (size_t next = inside_.size() - 1; next < inside_.size(); ++next)
-      for (Operation *user : inside_[next]->getUsers())
+    rows_.insert(scores_.softmax);
+    for (size_t next = 0; next < rows_.size(); ++next)
+      for (Operation *user : rows_[next]->getUsers())
         if (!isInside(user) && !takeReader(user))
           return false;
+    inside_.insert(rows_.begin(), rows_.end());
     return inside_.size() < kMostOperators;
   }
 
+  /// What isn't taken reads rows from memory. False where a product does.
   bool takeReader(Operation *user) {
-    if (user->getBlock() != scores_.softmax->getBlock() || inside_.size() >= kMostOperators)
+    if (inside_.size() + rows_.size() >= kMostOperators)
       return false;
-    if (takeSum(user))
+    if (user->getBlock() != scores_.softmax->getBlock() || takeSum(user))
       return true;
     if (isa<graph::MatMulOp>(user)) {
       products_.insert(user);
       return canMake(user);
     }
-    bool isRows = isTransposition(user)
-                      ? isWhole(user->getOperand(0)) &&
-                            llvm::all_of(user->getUsers(), llvm::IsaPred<graph::MatMulOp>)
-                      : canBeMade(user) && staysInRows(user);
-    return isRows && inside_.insert(user);
+    if (isTransposition(user) ? isWhole(user->getOperand(0)) &&
+                                    llvm::all_of(user->getUsers(), llvm::IsaPred<graph::MatMulOp>)
+                              : canBeMade(user) && staysInRows(user))
+      rows_.insert(user);
+    return true;
   }
 
   /// A sum over rows of several matrices, of queries or of keys, that something outside reads; or a
@@ -263,25 +302,32 @@ private:
       auto sum = dyn_cast<graph::ReduceSumOp>(user);
       return sum && !staysInRows(sum) && addSum(rows, sum, nullptr);
     }
-    return llvm::all_of(view->getUsers(), [&](Operation *reader) {
+    size_t before = sums_.size();
+    bool areSums = llvm::all_of(view->getUsers(), [&](Operation *reader) {
       auto sum = dyn_cast<graph::ReduceSumOp>(reader);
       return sum && addSum(rows, sum, view);
     });
+    if (!areSums)
+      sums_.truncate(before);
+    return areSums;
   }
 
   bool addSum(Value rows, graph::ReduceSumOp sum, graph::ReshapeOp view) {
-    SmallVector<int64_t> axes(sum.getAxes());
+    Operation *reader = view ? view.getOperation() : sum.getOperation();
+    RowsSum added{rows, sum, reader, SmallVector<int64_t>(sum.getAxes())};
     if (view) {
-      axes.clear();
+      added.axes.clear();
       for (int64_t axis : sum.getAxes()) {
         auto behind = dimensionsBehind(view, axis);
         if (!behind)
           return false;
-        axes.append(*behind);
+        added.axes.append(*behind);
       }
     }
-    llvm::sort(axes);
-    sums_.push_back({rows, sum, axes});
+    llvm::sort(added.axes);
+    if (isOverMatrices(added) && common(manyOfStack(), added).empty())
+      return false;
+    sums_.push_back(std::move(added));
     return true;
   }
 
@@ -289,26 +335,48 @@ private:
     return llvm::all_of(each.axes, [&](int64_t axis) { return axis < type_.getRank() - 2; });
   }
 
-  /// Finds over which dimensions of the stack the kernel adds up matrices. A work item goes over
-  /// them, one matrix after the other: they are the same for all sums, and items are left. False
-  /// where there are no such dimensions: a sum would be as large as the scores.
-  bool divideSums() {
-    if (llvm::none_of(sums_, [&](const RowsSum &each) { return isOverMatrices(each); }))
-      return true;
-    auto stack = llvm::seq(int64_t(0), type_.getRank() - 2);
+  /// The dimensions of the stack along which there may be several matrices.
+  SmallVector<int64_t> manyOfStack() const {
     auto isMany = [&](int64_t axis) { return type_.getDimSize(axis) != 1; };
-    for (int64_t axis : stack)
-      if (isMany(axis) && llvm::all_of(sums_, [&](const RowsSum &each) {
-            return !isOverMatrices(each) || llvm::is_contained(each.axes, axis);
-          }))
-        addedUp_.push_back(axis);
-    if (llvm::count_if(stack, isMany) == int64_t(addedUp_.size()) && !addedUp_.empty())
-      addedUp_.pop_back();
-    return !addedUp_.empty();
+    return llvm::to_vector(
+        llvm::make_filter_range(llvm::seq(int64_t(0), type_.getRank() - 2), isMany));
+  }
+  static SmallVector<int64_t> common(ArrayRef<int64_t> dimensions, const RowsSum &each) {
+    auto isSummed = [&](int64_t axis) { return llvm::is_contained(each.axes, axis); };
+    return llvm::to_vector(llvm::make_filter_range(dimensions, isSummed));
+  }
+
+  /// Finds over which dimensions of the stack kernels add up matrices. A work item goes over
+  /// them, one matrix after the other: they are the same for all sums of a kernel. Where products
+  /// are sums over queries, so that an item has all of them, matrices are left for other items.
+  void divideSums() {
+    SmallVector<int64_t> many = manyOfStack();
+    groups_.push_back({{}, many, products_});
+    groups_.front().results.insert(stored_.begin(), stored_.end());
+    for (RowsSum &each : sums_)
+      if (!isOverMatrices(each))
+        groups_.front().sums.push_back(each);
+    bool hasOthers = !groups_.front().sums.empty() || !groups_.front().results.empty();
+    for (RowsSum &each : sums_)
+      if (isOverMatrices(each)) {
+        Group *found = llvm::find_if(groups_, [&](const Group &group) {
+          auto left = common(group.addedUp, each);
+          return !left.empty() && (&group != groups_.begin() || !hasOthers || many.size() > 1);
+        });
+        if (found == groups_.end())
+          found = &groups_.emplace_back(Group{{}, many, {}});
+        found->addedUp = common(found->addedUp, each);
+        found->sums.push_back(each);
+      }
+    Group &first = groups_.front();
+    if (hasOthers && !many.empty() && first.addedUp == many)
+      first.addedUp.pop_back();
+    if (first.sums.empty() && first.results.empty())
+      groups_.erase(groups_.begin());
   }
 
   /// The sum's value, and what of it is the kernel's: a product with ones, or a sum of matrices.
-  std::pair<Value, Operation *> sumInKernel(const RowsSum &each) {
+  std::pair<Value, Operation *> sumInKernel(const RowsSum &each, ArrayRef<int64_t> addedUp) {
     int64_t rank = type_.getRank(), queries = rank - 2, keys = rank - 1;
     graph::ReduceSumOp sum = each.sum;
     OpBuilder builder(sum);
@@ -327,8 +395,8 @@ private:
       dims[size_t(overQueries ? queries : keys)] = shapes.constant(1);
       value = graph.reshape(made, dims);
     } else {
-      made = value = graph.reduce("graph.reduce_sum", each.rows, addedUp_, /*keepdims=*/true);
-      llvm::erase_if(rest, [&](int64_t axis) { return llvm::is_contained(addedUp_, axis); });
+      made = value = graph.reduce("graph.reduce_sum", each.rows, addedUp, /*keepdims=*/true);
+      llvm::erase_if(rest, [&](int64_t axis) { return llvm::is_contained(addedUp, axis); });
     }
     if (!rest.empty())
       value = graph.reduce("graph.reduce_sum", value, rest, /*keepdims=*/true);
@@ -372,7 +440,7 @@ private:
         inside_.insert(product);
         inside_.insert(between.begin(), between.end());
       }
-    return made_.size() > 1;
+    return true;
   }
 
   /// Matrices that are made of vectors: with the rows that they are added to.
@@ -386,17 +454,80 @@ private:
           }
   }
 
-  /// Products that those depend on are not the gradient's.
+  /// Products that those depend on, or others behind them, are not the gradient's. False where
+  /// there is only the way there.
   bool leaveWayThere() {
-    products_.remove_if([&](Operation *product) {
-      auto behind = dependents(product);
-      bool isThere = llvm::any_of(made_, [&](Operation *made) { return behind.contains(made); });
-      return isThere && there_.insert(product);
-    });
-    return products_.size() > 1 && llvm::any_of(products_, [&](Operation *product) {
+    auto all = llvm::to_vector(products_.getArrayRef());
+    for (Operation *product : all) {
+      auto behind = dependents(block(), product);
+      auto isBehind = [&](Operation *other) { return other != product && behind.contains(other); };
+      if (llvm::any_of(made_, isBehind) || llvm::any_of(all, isBehind)) {
+        products_.remove(product);
+        there_.insert(product);
+      }
+    }
+    return made_.size() > 1 || llvm::any_of(products_, [&](Operation *product) {
              bool turned = isTransposition(rowsOf(product).getDefiningOp());
              return turned != isOnTheRight(product);
            });
+  }
+
+  /// What reads the operator's result, and is in no kernel.
+  SmallVector<Operation *> outsideReaders(Operation *op) const {
+    auto isSum = [&](Operation *user) {
+      return llvm::any_of(sums_, [&](const RowsSum &each) { return user == each.reader; });
+    };
+    SmallVector<Operation *> readers;
+    for (Operation *user : op->getUsers())
+      if (!isInside(user) && !products_.contains(user) && !there_.contains(user) && !isSum(user))
+        readers.push_back(user);
+    return readers;
+  }
+
+  /// Rows that something else reads become results. What depends on a result, or can't be one, is
+  /// left out of the kernel; false where something in it needs that.
+  bool leaveReaders() {
+    for (bool isSettled = false; !isSettled;) {
+      isSettled = true;
+      stored_.clear();
+      auto core = neededByProducts();
+      auto leave = [&](Operation *op) {
+        isSettled = false;
+        inside_.remove(op);
+        return rows_.remove(op) && !core.contains(op);
+      };
+      for (Operation *op : llvm::to_vector(rows_.getArrayRef())) {
+        if (outsideReaders(op).empty())
+          continue;
+        auto sum = dyn_cast<graph::ReduceSumOp>(op);
+        bool isSumAlone =
+            sum && llvm::none_of(op->getUsers(), [&](Operation *user) { return isInside(user); });
+        if (!sum && isWhole(op->getResult(0)) && hasKnownSizes(op) &&
+            getElementTypeOrSelf(op->getResult(0).getType()).isF32())
+          stored_.insert(op);
+        else if (!leave(op))
+          return false;
+        else if (isSumAlone && !addSum(sum.getX(), sum, nullptr))
+          return false;
+      }
+      auto behind = dependents(block(), readersOfResults());
+      for (Operation *op : llvm::to_vector(rows_.getArrayRef()))
+        if (!core.contains(op) && llvm::any_of(op->getOperands(), [&](Value value) {
+              return behind.contains(value.getDefiningOp());
+            }))
+          leave(op);
+    }
+    return !products_.empty() || !sums_.empty() || !stored_.empty();
+  }
+
+  /// Products, sums, and what else reads a result.
+  SmallVector<Operation *> readersOfResults() const {
+    SmallVector<Operation *> readers(products_.begin(), products_.end());
+    for (const RowsSum &each : sums_)
+      readers.push_back(each.sum);
+    for (Operation *op : stored_)
+      readers.append(outsideReaders(op));
+    return readers;
   }
 
   bool isOnTheRight(Operation *product) const {
@@ -408,11 +539,11 @@ private:
   /// Whether nothing that is read depends on a result, products of rows have them on one side, and
   /// those that rows are made of on none.
   bool isOpen() const {
-    SmallVector<Operation *> results(products_.begin(), products_.end());
-    for (const RowsSum &each : sums_)
-      results.push_back(each.sum);
-    auto behind = dependents(results);
-    return llvm::all_of(needed(), [&](Operation *op) {
+    auto behind = dependents(block(), readersOfResults());
+    auto all = neededByProducts();
+    auto stored = needed(stored_.getArrayRef());
+    all.insert(stored.begin(), stored.end());
+    return llvm::all_of(all, [&](Operation *op) {
       auto rowsRead = llvm::count_if(op->getOperands(),
                                      [&](Value value) { return isInside(value.getDefiningOp()); });
       int64_t most = made_.contains(op) ? 0 : products_.contains(op) ? 1 : rowsRead;
@@ -423,16 +554,21 @@ private:
     });
   }
 
-  /// What the gradient's products are computed from, and they.
-  llvm::SetVector<Operation *> needed() const {
-    llvm::SetVector<Operation *> found(products_.begin(), products_.end());
-    for (const RowsSum &each : sums_)
-      found.insert(each.rows.getDefiningOp());
+  /// What these are computed from in the kernel, and they.
+  llvm::SetVector<Operation *> needed(ArrayRef<Operation *> results) const {
+    llvm::SetVector<Operation *> found(results.begin(), results.end());
     for (size_t next = 0; next < found.size(); ++next)
       for (Value operand : found[next]->getOperands())
         if (isInside(operand.getDefiningOp()) && !made_.contains(found[next]))
           found.insert(operand.getDefiningOp());
     return found;
+  }
+  /// The same of the gradient's products and sums, which are left out where they aren't inside.
+  llvm::SetVector<Operation *> neededByProducts() const {
+    SmallVector<Operation *> results(products_.begin(), products_.end());
+    for (const RowsSum &each : sums_)
+      results.push_back(each.rows.getDefiningOp());
+    return needed(results);
   }
 
   /// a d  ->  (d^T a^T)^T
@@ -454,20 +590,19 @@ private:
         graph.create("matmul", {rows, turned(product->getOperand(0))}, {}));
     Value back = turned(result);
     product->getResult(0).replaceAllUsesWith(back);
-    product->erase();
+    erase(product);
+    products_.insert(result.getDefiningOp());
     return result.getDefiningOp();
   }
 
-  /// What reads a result, and stands before the last of them.
-  void moveReadersBehind(graph::KernelOp kernel) {
-    auto readers = dependents(products_.getArrayRef());
-    for (Operation *product : products_)
-      readers.erase(product);
+  /// What reads a result, with all that depends on it, where it stands before the last of them.
+  static void moveBehind(ArrayRef<Operation *> readers, graph::KernelOp kernel) {
+    auto moved = dependents(*kernel->getBlock(), readers);
     SmallVector<Operation *> before;
     for (Operation &op : *kernel->getBlock()) {
       if (&op == kernel)
         break;
-      if (readers.contains(&op))
+      if (moved.contains(&op))
         before.push_back(&op);
     }
     Operation *end = kernel;
@@ -481,10 +616,12 @@ private:
   const kernel::Machine &machine_;
   RankedTensorType type_;
   llvm::SetVector<Operation *> inside_, made_;
+  llvm::SetVector<Operation *> rows_;     // of those inside, what is made of the softmax
   llvm::SetVector<Operation *> products_; // of the gradient's results
   llvm::SetVector<Operation *> there_;    // of the result on the way there
+  llvm::SetVector<Operation *> stored_;   // rows that are results
   SmallVector<RowsSum> sums_;             // that become results
-  SmallVector<int64_t> addedUp_;          // of the stack, by the kernel
+  SmallVector<Group> groups_;             // kernels; the products are in the first
 };
 
 void visitGradients(func::FuncOp function, const Options &options,

@@ -136,8 +136,12 @@ FORMS = {
 }
 
 
+def kernels(compiled):
+    return sum(kernel["schedule"] == "attention's gradient" for kernel in compiled.describe()["kernels"])
+
+
 def is_one_kernel(compiled):
-    return any(kernel["schedule"] == "attention's gradient" for kernel in compiled.describe()["kernels"])
+    return kernels(compiled) == 1
 
 
 # Breaks when a form is differentiated wrongly, by the kernel or where scores are in memory, rows of one head are another's, or a row without keys
@@ -168,39 +172,86 @@ LEARNED = {
     "of pairs in each head, and of pairs": {"mask_shape": "hqk", "bias_shape": "qk"},
     "of pairs in each head, and of keys": {"mask_shape": "hqk", "bias_shape": "bk"},
 }
-# Of which the kernel can add up none, or only all that there are: one matrix after the other.
-KEPT = {
+# Added up in a second kernel: along other dimensions than the first one's, or over all matrices that there are.
+APART = {
     "of pairs in each head, and in each sample": {"mask_shape": "hqk", "bias_shape": "bqk"},
     "of pairs, heads of one sample": {"mask_shape": "qk", "batch": 1},
     "of pairs, samples of one head": {"mask_shape": "qk", "heads": 1, "shared": 1},
+    "of pairs, heads of one sample, many queries": {"mask_shape": "qk", "batch": 1, "queries": 301, "keys": 40},
+}
+# Whose gradient is stored as it is.
+STORED = {
+    "of pairs in each matrix": {"mask_shape": "bhqk"},
+    "of pairs in each matrix, soft cap": {"mask_shape": "bhqk", "softcap": 2.0},
+    "of pairs in each matrix, open": {"mask_shape": "bhqk", "open": ("b", "q", "k")},
+    "of pairs in each matrix, and in each head": {"mask_shape": "bhqk", "bias_shape": "hqk"},
+    "of pairs in each matrix, and of keys": {"mask_shape": "bhqk", "bias_shape": "bk", "shared": 2},
+    "of pairs in each head of one sample": {"mask_shape": "hqk", "batch": 1},
+    "of pairs of one matrix": {"mask_shape": "qk", "batch": 1, "heads": 1, "shared": 1},
+    "of pairs in each matrix, and of its queries": {"mask_shape": "bhqk", "bias_shape": "bhq"},
 }
 
 
-def learned(name):
-    return Form(**{"mask": "float", "batch": 3} | (LEARNED | KEPT)[name])
+def close(ours, theirs):
+    numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
 
 
-# Breaks when the gradient of what is added to scores, summed over samples, heads, queries or keys, takes scores in memory, or misses or repeats one
-# of the summed; when two gradients that are summed over different dimensions don't compile; or when a sum leaves the kernel a single work item.
-@pytest.mark.parametrize("name", LEARNED | KEPT)
+# Breaks when the gradient of what is added to scores, summed over samples, heads, queries or keys or over none, takes scores in memory, or misses or
+# repeats one of the summed; when two gradients that are summed over different dimensions don't compile; or when a sum leaves the kernel a single
+# work item.
+@pytest.mark.parametrize("name", LEARNED | APART | STORED)
 def test_learned_biases(name):
-    form = learned(name)
+    form = Form(**{"mask": "float", "batch": 3} | (LEARNED | APART | STORED)[name])
     random = numpy.random.default_rng(len(name))
     names = ["q", "k", "v", "mask", *(["bias"] if form.bias_shape else [])]
     compiled = form.gradient(names)
-    assert is_one_kernel(compiled) == (name in LEARNED)
+    assert kernels(compiled) == (2 if name in APART else 1)
     for batch in (3, 1) if "b" in form.open else (form.batch,):
         fits = dataclasses.replace(form, batch=batch)
         given = fits.feed(random)
         wanted = fits.expected(given)
         for model in (compiled, form.gradient(names, fuse=False), form.gradient(names, threads=2)):
             for ours, theirs in zip(model(**given), wanted, strict=True):
-                numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
+                close(ours, theirs)
 
 
-def sloped(heads, length, size):
-    """Attention whose scores sink with the distance, by a slope of each head, and with a level of each query."""
-    ports = {"q": [2, heads, length, size], "k": [2, heads, size, length], "v": [2, heads, length, size], "slopes": [heads, 1, 1], "levels": [length, 1],
+# Breaks when some of the gradients alone keep scores, which all of them don't: the kernel has fewer results, and queries may be shared out.
+@pytest.mark.parametrize("wrt", ["q", "k", "v", "qv", "kv", "m", "b", "mb", "qm", "vb"])
+def test_some_gradients_alone(wrt):
+    form = Form(mask="float", mask_shape="bhqk", bias_shape="qk", batch=3, queries=130, keys=37)
+    given = form.feed(numpy.random.default_rng(5))
+    names = [{"m": "mask", "b": "bias"}.get(name, name) for name in wrt]
+    wanted = dict(zip(["loss", "q", "k", "v", "mask", "bias"], form.expected(given)))
+    for compiled in (form.gradient(names), form.gradient(names, threads=2)):
+        assert kernels(compiled) == 1
+        for name, ours in zip(["loss", *names], compiled(**given), strict=True):
+            close(ours, wanted[name])
+
+
+# Breaks when what is made of a stored gradient is made before it is there, or keeps scores: a clipped one waits for the sum of all its squares.
+def test_what_is_made_of_stored_gradients():
+    form = Form(mask="float", mask_shape="bhqk", batch=2)
+    given = form.feed(numpy.random.default_rng(6))
+    model = onnx.load_from_string(form.model())
+    weights = ["q", "k", "v", "mask"]
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(given.pop(name), name) for name in weights)
+    for port in [port for port in model.graph.input if port.name in weights]:
+        model.graph.input.remove(port)
+
+    def step(**settings):
+        return tensmith.train_step(model.SerializeToString(), loss="loss", optimiser="adam", learning_rate=0.1, clip_norm=0.5, trainable=weights, **settings)
+
+    kernel, apart = step(), step(fuse=False)
+    assert kernels(kernel) == 1
+    for _ in range(3):
+        close(kernel(**given)["loss"], apart(**given)["loss"])
+    for name in weights:
+        numpy.testing.assert_allclose(kernel.state[name], apart.state[name], rtol=1e-3, atol=1e-3)
+
+
+def sloped(heads, length, size, levels):
+    """Attention whose scores sink with the distance, by a slope of each head, and with a level of each query, or of each query of each matrix."""
+    ports = {"q": [2, heads, length, size], "k": [2, heads, size, length], "v": [2, heads, length, size], "slopes": [heads, 1, 1], "levels": levels,
              "weights": [2, heads, length, size]}  # fmt: skip
     distance = numpy.abs(numpy.arange(length)[:, None] - numpy.arange(length)).astype("float32")
     nodes = [("MatMul", ["q", "k"], "products"), ("Mul", ["slopes", "distance"], "far"), ("Sub", ["products", "far"], "near"),
@@ -214,8 +265,9 @@ def sloped(heads, length, size):
 
 
 # Breaks when a sum over a row's keys that something outside reads keeps scores, or is another row's.
-def test_learned_slopes_and_levels():
-    model, ports, distance = sloped(3, 50, 8)
+@pytest.mark.parametrize("shape", [[50, 1], [2, 3, 50, 1], [3, 50, 1]])
+def test_learned_slopes_and_levels(shape):
+    model, ports, distance = sloped(3, 50, 8, shape)
     names = ["q", "k", "v", "slopes", "levels"]
     compiled = tensmith.grad(model, names, "loss")
     assert is_one_kernel(compiled)
@@ -229,7 +281,7 @@ def test_learned_slopes_and_levels():
     ds = p * (dp - (dp * p).sum(-1, keepdims=True))
     dn = ds * levels * (1 - bent**2)
     wanted = [(p @ v * weights).sum(), dn @ k.swapaxes(2, 3), q.swapaxes(2, 3) @ dn, p.swapaxes(2, 3) @ weights,
-              -(dn * distance).sum((0, 2, 3)).reshape(3, 1, 1), (ds * bent).sum((0, 1, 3))[:, None]]  # fmt: skip
+              -(dn * distance).sum((0, 2, 3)).reshape(3, 1, 1), (ds * bent).sum((*((0, 1) if len(shape) == 2 else (0,) if len(shape) == 3 else ()), 3)).reshape(shape)]  # fmt: skip
     for ours, theirs in zip(compiled(**given), wanted, strict=True):
         numpy.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * max(1, numpy.abs(theirs).max()))
 
@@ -242,6 +294,27 @@ def test_memory_of_learned_biases():
         held.append(form.gradient(("q", "k", "v", "mask")).describe()["functions"][0]["arena_bytes"])
     scores = 4 * form.heads * form.queries * form.keys
     assert held[1] - held[0] < 6 * scores / 2, held
+
+
+# Breaks when something of the size of scores is kept beside a gradient that is as large as they: four times the length then takes nine times the
+# memory or more.
+@pytest.mark.parametrize("name", ["of pairs in each matrix", "of pairs in each matrix, soft cap", "of pairs in each head of one sample"])
+def test_memory_beside_stored_gradients(name):
+    held = []
+    for length in (256, 1024):
+        form = Form(**{"mask": "float", "batch": 2} | STORED[name] | {"queries": length, "keys": length, "size": 16})
+        held.append(form.gradient(("q", "k", "v", "mask")).describe()["functions"][0]["arena_bytes"])
+    assert held[1] <= 4.5 * held[0], held
+
+
+# Breaks when the heads of the one sample that shares a learned bias keep their scores.
+def test_memory_of_a_bias_of_all_matrices():
+    held = []
+    for heads in (4, 8):
+        form = Form(mask="float", batch=1, heads=heads, shared=heads, queries=512, keys=512, size=16)
+        held.append(form.gradient(("q", "k", "v", "mask")).describe()["functions"][0]["arena_bytes"])
+    matrix = 4 * form.queries * form.keys
+    assert held[1] - held[0] < 4 * matrix / 2, held
 
 
 # Breaks when lengths that the run tells are taken for others, or make a form keep its scores.

@@ -62,9 +62,15 @@ func.func @bias(%q: tensor<5x2x40x8xf32>, %kt: tensor<5x2x8x48xf32>, %vt: tensor
 
 // -----
 
-// Where no dimension would be left, scores are in memory.
+// Where no dimension would be left, the sum has a kernel of its own.
 // CHECK-LABEL: func @bias_of_all
-// CHECK-NOT: graph.kernel
+// CHECK: %[[K:.*]]:2 = graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.yield {{.*}} : tensor<2x48x8xf32>, tensor<2x48x8xf32>
+// CHECK: graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.yield {{.*}} : tensor<1x40x48xf32>
+// CHECK: return %[[K]]#0, %[[K]]#1
 func.func @bias_of_all(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
     -> (tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>) {
   %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
@@ -83,7 +89,12 @@ func.func @bias_of_all(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: ten
 
 // Sums over different dimensions can't be one work item's.
 // CHECK-LABEL: func @biases
-// CHECK-NOT: graph.kernel
+// CHECK: graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.yield {{.*}} : tensor<1x2x40x48xf32>
+// CHECK: graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.yield {{.*}} : tensor<5x2x48x8xf32>, tensor<5x2x48x8xf32>, tensor<5x1x40x48xf32>
 func.func @biases(%q: tensor<5x2x40x8xf32>, %kt: tensor<5x2x8x48xf32>, %vt: tensor<5x2x8x48xf32>, %dy: tensor<5x2x40x8xf32>)
     -> (tensor<5x2x48x8xf32>, tensor<5x2x48x8xf32>, tensor<2x40x48xf32>, tensor<5x40x48xf32>) {
   %s = graph.matmul %q, %kt : (tensor<5x2x40x8xf32>, tensor<5x2x8x48xf32>) -> tensor<5x2x40x48xf32>
@@ -121,9 +132,12 @@ func.func @bias_of_keys(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: te
 
 // -----
 
-// Rows' gradients that are results themselves are in memory.
+// Rows' gradients that are results themselves are the kernel's.
 // CHECK-LABEL: func @bias_of_each
-// CHECK-NOT: graph.kernel
+// CHECK: %[[K:.*]]:3 = graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.yield {{.*}} : tensor<2x40x48xf32>, tensor<2x48x8xf32>, tensor<2x48x8xf32>
+// CHECK: return %[[K]]#1, %[[K]]#2, %[[K]]#0
 func.func @bias_of_each(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
     -> (tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<2x40x48xf32>) {
   %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>

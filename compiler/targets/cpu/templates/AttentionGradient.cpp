@@ -46,7 +46,7 @@ public:
 
   std::optional<AttentionGradient> match() {
     auto softmaxes = body_.getOps<graph::SoftmaxOp>();
-    if (body_.getTerminator()->getNumOperands() < 2 || !llvm::hasSingleElement(softmaxes))
+    if (!llvm::hasSingleElement(softmaxes))
       return std::nullopt;
     softmax_ = *softmaxes.begin();
     found_.scores = softmax_.getX();
@@ -57,11 +57,19 @@ public:
     for (Operation &op : body_.without_terminator())
       if (!take(&op))
         return std::nullopt;
+    for (Value result : body_.getTerminator()->getOperands())
+      if (!isa<graph::MatMulOp, graph::ReduceSumOp>(result.getDefiningOp())) {
+        if (!isRows(result))
+          return std::nullopt;
+        found_.stored.push_back(result);
+      }
     auto results = body_.getTerminator()->getNumOperands();
-    bool isWhole =
-        !found_.made.empty() && !found_.overRows.empty() &&
-        found_.ofRows.size() + found_.overRows.size() + found_.overMatrices.size() == results;
-    return isWhole && findReaders() ? std::optional(std::move(found_)) : std::nullopt;
+    bool isWhole = found_.ofRows.size() + found_.overRows.size() + found_.overMatrices.size() +
+                       found_.stored.size() ==
+                   results;
+    // The way there has the scores alone, and makes rows of its result of them.
+    bool isWayBack = found_.made.size() > 1 || (!found_.made.empty() && !found_.overRows.empty());
+    return isWhole && isWayBack && findReaders() ? std::optional(std::move(found_)) : std::nullopt;
   }
 
 private:
@@ -176,11 +184,15 @@ struct Layout {
     if (auto wanted = asked[choice::blockTiles])
       tilesOfBlock = math.constant(*wanted);
     bytesOfBuffer = math.mul(math.mul(tilesOfBlock, stride), kTileRows * kFloat);
+    lastTile = math.max(rows.tiles, math.constant(1));
+    blocks = math.ceilDiv(lastTile, tilesOfBlock);
   }
 
   static constexpr int64_t kFloat = 4;
   int64_t buffers;
   Value columns, stride, tilesOfBlock, bytesOfBuffer;
+  /// Of no rows there is one block, too: what is summed over them is zero.
+  Value lastTile, blocks;
   SmallVector<Value> kept; // rows that are multiplied, a buffer each
   Blocking rows, keys;     // of a matrix of scores: its rows, and its columns as rows
 };
@@ -213,6 +225,9 @@ public:
     addResults(overRows_, gradient.overRows);
     for (graph::ReduceSumOp sum : gradient.overMatrices)
       overMatrices_.push_back(results[llvm::find(yielded, sum.getResult()) - yielded.begin()]);
+    for (auto [value, result] : llvm::zip_equal(yielded, results))
+      if (llvm::is_contained(gradient.stored, value))
+        stored_.emplace_back(value, result);
   }
 
   /// The memory that one matrix of the stack takes.
@@ -223,12 +238,22 @@ public:
     return bytes;
   }
 
-  /// Of a work item: one matrix, or several that are summed.
+  /// Of a work item: one matrix, or several that are summed; all queries, or a block of them.
   void emitItem(Value item, Value scratch) {
+    buffers_.clear();
+    for (int64_t number = 0; number < layout_.buffers; ++number)
+      buffers_.push_back(bytePointer(math_, scratch, math_.mul(layout_.bytesOfBuffer, number)));
+    sums_ = bytePointer(math_, scratch, math_.mul(layout_.bytesOfBuffer, layout_.buffers));
+    Value begin = math_.constant(0), end = layout_.lastTile;
+    if (gradient_.cutsQueries()) {
+      begin = math_.mul(math_.rem(item, layout_.blocks), layout_.tilesOfBlock);
+      end = math_.add(begin, 1);
+      item = math_.div(item, layout_.blocks);
+    }
     item_ = item;
     if (overMatrices_.empty())
-      return emit(item, scratch);
-    clearSums();
+      return emitMatrix(item, begin, end);
+    clearSums(begin, end);
     SmallVector<Value> stack = emitter_.dims(gradient_.weights), own, summed;
     stack.truncate(stack.size() - 2);
     for (auto [number, size] : llvm::enumerate(stack))
@@ -239,47 +264,46 @@ public:
       size_t ofOwn = 0, ofSummed = 0;
       for (size_t number = 0; number < stack.size(); ++number)
         at.push_back(isSummed(number) ? summedAt[ofSummed++] : ownAt[ofOwn++]);
-      emit(math_.linear(at, stack), scratch);
+      emitMatrix(math_.linear(at, stack), begin, end);
     });
   }
 
 private:
-  void emit(Value batch, Value scratch) {
+  /// Of blocks that begin with one of these tiles.
+  void emitMatrix(Value batch, Value begin, Value end) {
     batch_ = batch;
-    for (int64_t number = 0; number < layout_.buffers; ++number)
-      buffers_.push_back(bytePointer(math_, scratch, math_.mul(layout_.bytesOfBuffer, number)));
-    sums_ = bytePointer(math_, scratch, math_.mul(layout_.bytesOfBuffer, layout_.buffers));
-    // Of no rows there is one block, too: what is summed over them is zero.
-    Value end = math_.max(layout_.rows.tiles, math_.constant(1));
-    emitFor(math_, math_.constant(0), end, layout_.tilesOfBlock,
-            [&](Value tile) { emitBlock(tile); });
-    buffers_.clear();
+    emitFor(math_, begin, end, layout_.tilesOfBlock, [&](Value tile) { emitBlock(tile); });
   }
 
   bool isSummed(size_t dimension) const {
     return llvm::is_contained(gradient_.summedDimensions(), int64_t(dimension));
   }
 
-  /// Where a row of the item's sums begins.
-  Value offsetOfSum(Value row) {
-    return math_.mul(math_.add(math_.mul(item_, queries()), row), layout_.columns);
+  /// Where a row of a matrix begins, or of an item's sums.
+  Value offsetOf(Value matrix, Value row) {
+    return math_.mul(math_.add(math_.mul(matrix, queries()), row), layout_.columns);
   }
   Value queries() { return ArrayRef(emitter_.dims(gradient_.weights)).take_back(2).front(); }
-  void clearSums() {
-    emitFor(math_, math_.constant(0), queries(), math_.constant(1), [&](Value row) {
-      sweep_.each([&](const RowSweep::Columns &columns) {
-        Value number = math_.builder.create<arith::ConstantOp>(math_.location,
-                                                               math_.builder.getF32FloatAttr(0));
-        Value zero = emitter_.splat(number, columns.lanes);
-        for (Value sum : overMatrices_)
-          emitter_.store(sum, f32(), math_.add(offsetOfSum(row), columns.first), zero,
-                         columns.mask);
-      });
+  /// In rows of blocks that begin with one of these tiles.
+  void clearSums(Value begin, Value end) {
+    emitFor(math_, begin, end, layout_.tilesOfBlock, [&](Value tile) {
+      takeBlock(tile);
+      emitFor(math_, first_, last_, math_.constant(1), [&](Value row) { clearSums(row); });
+    });
+  }
+  void clearSums(Value row) {
+    sweep_.each([&](const RowSweep::Columns &columns) {
+      Value number =
+          math_.builder.create<arith::ConstantOp>(math_.location, math_.builder.getF32FloatAttr(0));
+      Value zero = emitter_.splat(number, columns.lanes);
+      for (Value sum : overMatrices_)
+        emitter_.store(sum, f32(), math_.add(offsetOf(item_, row), columns.first), zero,
+                       columns.mask);
     });
   }
   void addToSum(size_t number, Value row, const RowSweep::Columns &columns, Value element) {
     graph::ScalarCode code(emitter_.builder(), math_.location);
-    Value offset = math_.add(offsetOfSum(row), columns.first), sum = overMatrices_[number];
+    Value offset = math_.add(offsetOf(item_, row), columns.first), sum = overMatrices_[number];
     Value before = emitter_.load(sum, f32(), offset, columns.lanes, columns.mask);
     emitter_.store(sum, f32(), offset, code.add(before, element), columns.mask);
   }
@@ -294,11 +318,15 @@ private:
     return math_.mul(product.extents.panels, line);
   }
 
-  void emitBlock(Value tile) {
+  void takeBlock(Value tile) {
     firstTile_ = tile;
     lastTile_ = math_.min(math_.add(tile, layout_.tilesOfBlock), layout_.rows.tiles);
     first_ = layout_.rows.firstRow(math_, firstTile_);
     last_ = layout_.rows.firstRow(math_, lastTile_);
+  }
+
+  void emitBlock(Value tile) {
+    takeBlock(tile);
     for (auto &product : made_)
       passPanels(*product, layout_.rows, firstTile_, lastTile_, first_);
     emitFor(math_, first_, last_, math_.constant(1), [&](Value row) { finishRow(row); });
@@ -382,13 +410,18 @@ private:
     }
     sweep_.each([&](const RowSweep::Columns &columns) {
       // All are read before one is stored where others lie.
-      SmallVector<Value> elements, summed;
+      SmallVector<Value> elements, summed, stored;
       for (Value value : layout_.kept)
         elements.push_back(emitter_.element(value, position(outer, columns)));
       for (graph::ReduceSumOp sum : gradient_.overMatrices)
         summed.push_back(emitter_.element(sum->getOperand(0), position(outer, columns)));
+      for (auto [rows, result] : stored_)
+        stored.push_back(emitter_.element(rows, position(outer, columns)));
       for (auto [index, element] : llvm::enumerate(summed))
         addToSum(index, number, columns, element);
+      for (auto [at, element] : llvm::zip_equal(stored_, stored))
+        emitter_.store(at.second, f32(), math_.add(offsetOf(batch_, number), columns.first),
+                       element, columns.mask);
       for (auto [buffer, element] : llvm::enumerate(elements))
         emitter_.store(row(buffer, slot), f32(), columns.first, element, columns.mask);
     });
@@ -432,7 +465,8 @@ private:
   RowSweep sweep_;
   std::vector<std::unique_ptr<Product>> made_, ofRows_, overRows_;
   SmallVector<Value> buffers_;
-  SmallVector<Value> overMatrices_; // results
+  SmallVector<Value> overMatrices_;             // results
+  SmallVector<std::pair<Value, Value>> stored_; // rows, and the result that they are
   Value sums_, batch_, item_;
   Value firstTile_, lastTile_, first_, last_; // of the block: tiles and rows
 };
@@ -464,6 +498,11 @@ static KernelParts attentionGradientParts(graph::KernelOp kernel, const Attentio
         work = math.mul(work, size);
       else
         items.push_back(size);
+    if (gradient.cutsQueries()) {
+      Value blocks = Layout(math, gradient, machine, asked, sizes).blocks;
+      items.push_back(blocks);
+      work = math.div(work, blocks);
+    }
     return {math.product(items), grainOf(math, math.div(work, math.constant(8))),
             asked.of(kChoices)};
   };

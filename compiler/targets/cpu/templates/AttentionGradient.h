@@ -15,7 +15,8 @@
 //
 // The gradient of a bias that several matrices of the stack share is a sum of their rows. Then a
 // work item is all matrices that are summed, one after the other: to each row of the sum, which is
-// in memory, that of the next matrix is added.
+// in memory, that of the next matrix is added. That of a bias of each matrix's own is its rows,
+// which are stored. Where no sum goes over queries, blocks of them are work items of their own.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -33,7 +34,9 @@ struct AttentionGradient {
   llvm::SmallVector<Contraction> ofRows, overRows;
   /// Results that are sums of rows of matrices, all of them over the same dimensions of the stack.
   llvm::SmallVector<graph::ReduceSumOp> overMatrices;
+  llvm::SmallVector<mlir::Value> stored; // results that are rows
 
+  bool cutsQueries() const { return overRows.empty(); }
   llvm::ArrayRef<int64_t> summedDimensions() const {
     graph::ReduceSumOp sum = overMatrices.empty() ? nullptr : overMatrices.front();
     return sum ? sum.getAxes() : llvm::ArrayRef<int64_t>();
