@@ -82,6 +82,15 @@ private:
 
 } // namespace
 
+void eraseUnused(Operation *op) {
+  if (!op || !isOpTriviallyDead(op))
+    return;
+  SmallVector<Value> operands(op->getOperands());
+  op->erase();
+  for (Value operand : operands)
+    eraseUnused(operand.getDefiningOp());
+}
+
 void eraseDead(func::FuncOp function) { DeadCode(function).erase(); }
 
 } // namespace tensmith::graph

@@ -13,4 +13,7 @@ namespace tensmith::graph {
 /// those that are the first to have a size which is left in a type.
 void eraseDead(mlir::func::FuncOp function);
 
+/// The operator (null: none), if nothing uses it, and those before it that only it used.
+void eraseUnused(mlir::Operation *op);
+
 } // namespace tensmith::graph

@@ -45,7 +45,7 @@ constexpr double kTransformedPerCycle = 3, kCyclesOfNearAccess = 0.85, kCyclesOf
 // Of planes, which are written in one order and read in another, so that what a machine streams
 // says little of them: a vector that the second-level cache holds no more, and one that the last
 // cache doesn't, where planes are written one vector each, and where products go over one after the
-// other; and one that is packed. Fitted to some 800 passes of convolutions on a Zen 4
+// other; and one that is packed. Fitted to some 900 passes of convolutions on a Zen 4
 // (bench/fourier --grid).
 constexpr double kSpreadFar = 3.1, kSpreadInMemory = 8.8;
 constexpr double kPlaneFar = 4, kPlaneInMemory = 11.2, kPackedVector = 2.8;

@@ -374,11 +374,7 @@ Value ElementEmitter::fromIota(graph::IotaOp op, const Position &position) {
 Value ElementEmitter::fromIndexed(OpResult value, const Position &position) {
   Operation *op = value.getOwner();
   OperatorContext context(*this, op);
-  Value result;
-  if (auto indexed = dyn_cast<graph::Indexed>(op))
-    result = indexed.emitElement(context, value.getResultNumber(), position.indices);
-  else
-    result = emitWindowElement(context, op, position.indices);
+  Value result = emitElement(context, value, position.indices);
   if (!result)
     return noCode(value, 1);
   return roundToStorage(result, getElementTypeOrSelf(value.getType()));

@@ -111,6 +111,8 @@ bool canEmitElements(Operation *op) {
                                      : isa<graph::Indexed>(op) && agreesForCertain(op);
 }
 
+bool saysElement(Operation *op) { return canEmitElements(op) || hasWindowElement(op); }
+
 bool canEmit(Operation *op, const Machine &machine) {
   if (isa<graph::Elementwise, graph::Indexed>(op))
     return canEmitElements(op);

@@ -155,14 +155,6 @@ bool reducesSideBySide(graph::KernelOp kernel, int64_t lanes) {
          });
 }
 
-/// Whether operators say all that is computed, so that statements may be made of them.
-bool saysElements(graph::KernelOp kernel) {
-  return llvm::all_of(kernel.getBody().front().without_terminator(), [](Operation &op) {
-    return isa<graph::ConstantOp, graph::NoneOp>(op) || canEmitElements(&op) ||
-           hasWindowElement(&op);
-  });
-}
-
 /// Elements of a block: fewer, where each is reduced from many.
 int64_t blockOf(graph::KernelOp kernel, bool sideBySide, int64_t lanes) {
   if (!sideBySide)
@@ -264,7 +256,10 @@ static void loopSpace(graph::KernelOp kernel, const Machine &machine, Space &spa
     space.add(choice::rowsTogether, together);
   if (reducesSideBySide(kernel, machine.lanes(sizeof(float))))
     space.addDoubling(choice::vectors, choice::vectors.most);
-  if (saysElements(kernel))
+  auto isSaid = [](Operation &op) {
+    return isa<graph::ConstantOp, graph::NoneOp>(op) || saysElement(&op);
+  };
+  if (llvm::all_of(kernel.getBody().front().without_terminator(), isSaid))
     space.addAll(choice::asNest, 1);
 }
 

@@ -133,6 +133,9 @@ bool canEmit(mlir::Operation *op, const Machine &machine);
 /// The same of one that is element-wise or indexed, which every machine's kernels may have; false
 /// of others.
 bool canEmitElements(mlir::Operation *op);
+/// Whether the operator says its elements, alone or by `emitWindowElement`: then it may be part of
+/// a nest (compiler/nest/RegionNest.h).
+bool saysElement(mlir::Operation *op);
 
 /// Around which fusion may build a kernel with the operator as its root; null: none.
 const Template *templateBefore(mlir::Operation *op, const Machine &machine);

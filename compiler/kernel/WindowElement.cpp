@@ -133,6 +133,12 @@ Value emitMultiplyAdd(OpBuilder &builder, Location location, Value a, bool unsig
 
 bool hasWindowElement(Operation *op) { return isa<graph::MatMulOp, graph::ConvOp>(op); }
 
+Value emitElement(graph::ElementContext &context, OpResult value, ValueRange indices) {
+  auto indexed = dyn_cast<graph::Indexed>(value.getOwner());
+  return indexed ? indexed.emitElement(context, value.getResultNumber(), indices)
+                 : emitWindowElement(context, value.getOwner(), indices);
+}
+
 Value emitWindowElement(graph::ElementContext &context, Operation *op, ValueRange indices) {
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
     return matmulElement(context, matmul, indices);

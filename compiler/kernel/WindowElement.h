@@ -16,6 +16,10 @@ bool hasWindowElement(mlir::Operation *op);
 mlir::Value emitWindowElement(graph::ElementContext &context, mlir::Operation *op,
                               mlir::ValueRange indices);
 
+/// The element of a result by the operator's own code, or by `emitWindowElement`.
+mlir::Value emitElement(graph::ElementContext &context, mlir::OpResult value,
+                        mlir::ValueRange indices);
+
 /// a * b + sum, in the type of `sum`; operands of narrower types are extended (`unsignedA`,
 /// `unsignedB`: by zeros). Scalars or vectors.
 mlir::Value emitMultiplyAdd(mlir::OpBuilder &builder, mlir::Location location, mlir::Value a,

@@ -8,17 +8,6 @@ namespace tensmith::nest {
 
 using CExpr = comprehension::Expr;
 
-static Expr number(DataType type, double real, int64_t whole) {
-  Expression result{Operation::Constant, type};
-  result.number = real;
-  result.integer = whole;
-  return std::make_shared<Expression>(std::move(result));
-}
-
-static Expr both(const Expr &a, const Expr &b) {
-  return !a ? b : !b ? a : apply(Operation::And, {a, b});
-}
-
 /// Of whole numbers of 64 bits, where it is affine as written; others may wrap, and sums of larger
 /// constants could.
 static std::optional<Affine> affineOf(const Expr &expr) {
@@ -72,7 +61,7 @@ bool ComprehensionValue::alwaysHolds(const Expr &condition) const {
 Expr ComprehensionValue::refuse(std::string why) {
   if (refusal_.empty())
     refusal_ = std::move(why);
-  return number(DataType::I64, 0, 0);
+  return wholeNumber(DataType::I64, 0);
 }
 
 Expr ComprehensionValue::of(const CExpr &expr, const Expr &active) {
@@ -82,9 +71,9 @@ Expr ComprehensionValue::of(const CExpr &expr, const Expr &active) {
   switch (expr.kind) {
   case CExpr::Kind::Integer:
   case CExpr::Kind::Boolean:
-    return number(type, double(expr.integer), expr.integer);
+    return wholeNumber(type, expr.integer);
   case CExpr::Kind::Real:
-    return number(type, expr.number, 0);
+    return constant(type, expr.number);
   case CExpr::Kind::Index:
   case CExpr::Kind::Size: {
     auto affine = scope_.affine(expr);
@@ -162,7 +151,7 @@ Expr ComprehensionValue::function(const CExpr &expr, const Expr &active) {
 Expr ComprehensionValue::composed(const std::string &name, std::vector<Expr> x) {
   using enum Operation;
   DataType type = x[0]->type;
-  auto real = [&](double value) { return number(type, value, 0); };
+  auto real = [&](double value) { return constant(type, value); };
   auto isNan = [](const Expr &e) { return apply(NotEqual, {e, e}); };
   if (name == "fmod")
     return apply(Remainder, x);
@@ -198,7 +187,7 @@ Expr ComprehensionValue::whole(const CExpr &expr, const Expr &active) {
   if (auto affine = scope_.affine(expr))
     return index(*affine);
   if (expr.kind == CExpr::Kind::Integer)
-    return number(DataType::I64, double(expr.integer), expr.integer);
+    return wholeNumber(DataType::I64, expr.integer);
   using enum Operation;
   static const std::map<std::string, Operation> names = {
       {"+", Add},       {"-", Subtract}, {"*", Multiply}, {"/", FloorDivide}, {"%", FloorRemainder},
@@ -210,7 +199,7 @@ Expr ComprehensionValue::whole(const CExpr &expr, const Expr &active) {
   if (expr.kind == CExpr::Kind::Unary && expr.text == "-")
     return apply(Negate, {whole(*expr.parts[0], active)});
   Expr value = of(expr, active);
-  return !value                         ? number(DataType::I64, 0, 0)
+  return !value                         ? wholeNumber(DataType::I64, 0)
          : value->type == DataType::I64 ? value
                                         : cast(DataType::I64, value);
 }

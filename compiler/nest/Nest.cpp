@@ -74,6 +74,15 @@ Expr constant(DataType type, double number) {
   return std::make_shared<Expression>(std::move(result));
 }
 
+Expr wholeNumber(DataType type, int64_t number) {
+  Expression result{Operation::Constant, type};
+  result.number = double(number);
+  result.integer = number;
+  return std::make_shared<Expression>(std::move(result));
+}
+
+Expr both(const Expr &a, const Expr &b) { return !a ? b : !b ? a : apply(Operation::And, {a, b}); }
+
 Expr identity(Reduction reduction, DataType type) {
   Expression result{Operation::Constant, type};
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

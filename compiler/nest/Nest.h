@@ -194,6 +194,8 @@ struct Expression {
 };
 
 Expr constant(DataType type, double number); // integers: rounded towards zero
+Expr wholeNumber(DataType type, int64_t number);
+Expr both(const Expr &a, const Expr &b); // And; null is true
 Expr index(Affine affine);
 Expr load(const Tensor &tensor, std::vector<Expr> indices);
 Expr load(const Tensor &tensor, std::vector<Affine> indices);

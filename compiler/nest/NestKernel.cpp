@@ -192,16 +192,15 @@ private:
     for (const std::string &name : more)
       code.variables[name] = block->getArgument(next++);
     // Local tensors of the whole nest come to the body of a parallel loop as operands do.
-    std::vector<const Tensor *> own = locals(parallel);
     auto isGiven = [&](const Tensor *each) {
-      return each->role != Tensor::Role::Local ||
-             (parallel && !private_.count(each->name) && !llvm::is_contained(own, each));
+      return each->role != Tensor::Role::Local || (parallel && !private_.count(each->name));
     };
     if (sizes_ && sizes_->checksBounds)
       for (const Tensor *each : tensors_)
         if (isGiven(each))
           stateExtent(code.pointers.at(each->name),
                       emitter.math.mul(code.size(*each), byteSize(each->type)), emitter.math);
+    std::vector<const Tensor *> own = locals(parallel);
     auto run = [&] {
       if (!parallel)
         return code.emit(step);

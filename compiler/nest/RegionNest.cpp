@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -76,8 +77,17 @@ public:
     return result;
   }
   Value iterator(const std::string &name) { return index(Affine(name)); }
+  /// An index that stands for the expression.
+  Value index(Expr expr) {
+    if (expr->operation == Operation::Index)
+      return index(expr->affine);
+    Value result = placeholder(builder.getIndexType());
+    known[result] = std::move(expr);
+    return result;
+  }
 
   llvm::DenseMap<Value, Affine> affines;
+  llvm::DenseMap<Value, Expr> known; // of values of the code
   llvm::DenseMap<Value, ElementRead> reads;
   llvm::MapVector<Value, JoinedTerms> joined;
   std::string refusal;
@@ -108,15 +118,6 @@ struct Guard {
   bool isEmpty() const { return constraints.empty() && !condition; }
 };
 
-Expr whole(DataType type, int64_t value) {
-  Expression result{Operation::Constant, type};
-  result.integer = value;
-  result.number = double(value);
-  return std::make_shared<Expression>(std::move(result));
-}
-
-Expr both(const Expr &a, const Expr &b) { return !a ? b : !b ? a : apply(Operation::And, {a, b}); }
-
 Expr number(const Affine &affine) { return index(affine); }
 
 Expr holds(const std::vector<Constraint> &constraints) {
@@ -131,9 +132,9 @@ Reduction reductionOf(Join join, DataType type) {
   bool isBool = type == DataType::Bool;
   switch (join) {
   case Join::Sum:
-    return isBool ? Reduction::Or : Reduction::Add;
+    return Reduction::Add;
   case Join::Product:
-    return isBool ? Reduction::And : Reduction::Multiply;
+    return Reduction::Multiply;
   case Join::Largest:
     return isBool ? Reduction::Or : Reduction::Maximum;
   case Join::Smallest:
@@ -177,11 +178,17 @@ public:
 
 private:
   using Indices = std::vector<Expr>;
+  /// Of a value where it was asked for: it keeps what its key tells by addresses.
+  struct Element {
+    Expr value;
+    Indices at;
+    Expr condition;
+  };
 
   Expr refuse(mlir::Operation &op, const Twine &why) {
     if (refusal_.empty())
       refusal_ = (op.getName().stripDialect() + ": " + why).str();
-    return whole(DataType::I64, 0);
+    return wholeNumber(DataType::I64, 0);
   }
 
   // ---- tensors
@@ -246,12 +253,13 @@ private:
       reduce(value, local);
       return load(local, at, guard);
     }
-    auto [known, isNew] = elements_.try_emplace({value.getAsOpaquePointer(), textOf(at, guard)});
-    if (!isNew)
-      return known->second;
+    std::pair key{value.getAsOpaquePointer(), textOf(at, guard)};
+    if (auto known = elements_.find(key); known != elements_.end())
+      return known->second.value;
     Expr result = isa<graph::Elementwise>(op) ? elementwise(op, at, guard)
                                               : moved(cast<OpResult>(value), at, guard);
-    return elements_[{value.getAsOpaquePointer(), textOf(at, guard)}] = result;
+    elements_[key] = {result, at, guard.condition};
+    return result;
   }
 
   static std::string textOf(const Indices &at, const Guard &guard) {
@@ -305,13 +313,13 @@ private:
       return std::make_shared<Expression>(std::move(result));
     if (isAffine && !guard.condition) {
       result.guard = guard.constraints;
-      result.operands.push_back(whole(tensor.type, 0));
+      result.operands.push_back(wholeNumber(tensor.type, 0));
       return std::make_shared<Expression>(std::move(result));
     }
     // Indices of affine functions are proved to be inside, others are looked at.
     for (Expr &each : result.operands)
       if (each->operation == Operation::Index)
-        each = apply(Operation::Add, {each, whole(DataType::I64, 0)});
+        each = apply(Operation::Add, {each, wholeNumber(DataType::I64, 0)});
     result.operands.push_back(both(holds(guard.constraints), guard.condition));
     result.isConditional = true;
     return std::make_shared<Expression>(std::move(result));
@@ -321,34 +329,20 @@ private:
 
   Affine sizeOf(Value tensor, unsigned dim) { return parameters_.extents(tensor.getType())[dim]; }
 
-  /// Runs `use` with the operator's code; indices that aren't affine stand for themselves there.
+  /// Runs `use` with the operator's code.
   template <typename Use> Expr record(OpResult value, const Indices &at, Use use) {
     mlir::Operation *op = value.getOwner();
     Recorder recorder(builder_, op,
                       [this](Value tensor, unsigned dim) { return sizeOf(tensor, dim); });
     SmallVector<Value> indices;
-    std::map<void *, Expr> given;
     for (const Expr &each : at)
-      if (each->operation == Operation::Index) {
-        indices.push_back(recorder.index(each->affine));
-      } else {
-        indices.push_back(recorder.iterator("given"));
-        recorder.affines.erase(indices.back());
-        given[indices.back().getAsOpaquePointer()] = each;
-      }
-    Value made;
-    if (auto indexed = dyn_cast<graph::Indexed>(op))
-      made = indexed.emitElement(recorder, value.getResultNumber(), indices);
-    else if (kernel::hasWindowElement(op))
-      made = kernel::emitWindowElement(recorder, op, indices);
+      indices.push_back(recorder.index(each));
+    Value made = kernel::emitElement(recorder, value, indices);
     if (!recorder.refusal.empty())
       return refuse(*op, recorder.refusal);
     if (!made)
       return refuse(*op, "there is no code for an element of it");
-    std::swap(given, given_);
-    Expr result = use(recorder, made);
-    std::swap(given, given_);
-    return result;
+    return use(recorder, made);
   }
 
   Expr moved(OpResult value, const Indices &at, const Guard &guard) {
@@ -375,7 +369,7 @@ private:
         std::string sum =
             isLast ? into : addTensor(unique("t"), type, value.getType(), Tensor::Role::Local);
         addSums(recorder, op, terms, sum);
-        sums_[joined.getAsOpaquePointer()] = sum;
+        recorder.known[joined] = load(sum, over("", sum).indices, {});
         if (isLast)
           return {};
       }
@@ -423,8 +417,7 @@ private:
     }
     for (Value factor : terms.factors) {
       Expr own = translate(recorder, op, factor, {});
-      if (own->type != type)
-        own = cast(type, own);
+      own = rounded(own, type);
       update.value = update.value ? apply(Operation::Multiply, {update.value, own}) : own;
     }
     made_.nest.statements.push_back(std::move(start));
@@ -455,14 +448,19 @@ private:
     return a->isConstant() ? a->constant * *b : b->constant * *a;
   }
 
-  /// `op`: the operator whose code it is.
+  /// `op`: the operator whose code it is. Each value is translated once, as code shares many;
+  /// `guard` is the same for all of a recorder's.
   Expr translate(Recorder &recorder, mlir::Operation *op, Value value, const Guard &guard) {
     if (!refusal_.empty())
-      return whole(DataType::I64, 0);
-    if (auto given = given_.find(value.getAsOpaquePointer()); given != given_.end())
-      return given->second;
-    if (auto sum = sums_.find(value.getAsOpaquePointer()); sum != sums_.end())
-      return load(sum->second, over("", sum->second).indices, {});
+      return wholeNumber(DataType::I64, 0);
+    if (auto known = recorder.known.find(value); known != recorder.known.end())
+      return known->second;
+    Expr result = translated(recorder, op, value, guard);
+    recorder.known[value] = result;
+    return result;
+  }
+
+  Expr translated(Recorder &recorder, mlir::Operation *op, Value value, const Guard &guard) {
     if (auto read = recorder.reads.find(value); read != recorder.reads.end())
       return readOf(recorder, op, read->second, guard);
     if (value.getType().isIndex())
@@ -475,7 +473,7 @@ private:
       operands.push_back(rounded(own, computedAs(own->type)));
     }
     if (!refusal_.empty())
-      return whole(DataType::I64, 0);
+      return wholeNumber(DataType::I64, 0);
     Expr result = ofCode(code, operands);
     return result ? result : refuse(*op, "its code has " + code->getName().getStringRef());
   }
@@ -502,8 +500,14 @@ private:
     if (!read.otherwise || read.guarded.empty() || !refusal_.empty())
       return inside;
     Expr otherwise = translate(recorder, op, read.otherwise, outer);
-    if (otherwise->type != inside->type)
-      otherwise = cast(inside->type, otherwise);
+    otherwise = rounded(otherwise, inside->type);
+    // A read that has these very guards and no more says itself what stands outside of them.
+    bool isRead = inside->operation == Operation::Load && !inside->isConditional;
+    if (isRead && !guard.condition && inside->guard.size() == guard.constraints.size()) {
+      Expression guarded = *inside;
+      guarded.operands.back() = std::move(otherwise);
+      return std::make_shared<Expression>(std::move(guarded));
+    }
     return apply(Operation::Select,
                  {both(holds(guard.constraints), guard.condition), inside, otherwise});
   }
@@ -520,8 +524,8 @@ private:
       auto integer = dyn_cast<IntegerAttr>(constant.getValue());
       if (!integer)
         return {};
-      return whole(type.isIndex() ? DataType::I64 : graph::dataType(type),
-                   integer.getValue().getSExtValue());
+      return wholeNumber(type.isIndex() ? DataType::I64 : graph::dataType(type),
+                         integer.getValue().getSExtValue());
     }
     DataType to = code->getResult(0).getType().isIndex()
                       ? DataType::I64
@@ -529,47 +533,33 @@ private:
     bool isSame = x.size() < 2 || x[x.size() - 1]->type == x[x.size() - 2]->type;
     if (!isSame)
       return {};
-    if (isa<arith::AddIOp, arith::AddFOp>(code))
-      return one(Add);
-    if (isa<arith::SubIOp, arith::SubFOp>(code))
-      return one(Subtract);
-    if (isa<arith::MulIOp, arith::MulFOp>(code))
-      return one(Multiply);
-    if (isa<arith::DivFOp>(code))
-      return one(Divide);
-    // Of indices, which aren't negative.
-    if (isa<arith::DivUIOp>(code))
-      return one(FloorDivide);
-    if (isa<arith::RemUIOp>(code))
-      return one(FloorRemainder);
-    if (isa<arith::RemSIOp>(code))
-      return one(Remainder);
-    if (isa<arith::MinSIOp>(code))
-      return one(Minimum);
-    if (isa<arith::MaxSIOp>(code))
-      return one(Maximum);
-    if (isa<arith::AndIOp>(code) && to == DataType::Bool)
-      return one(And);
-    if (isa<arith::OrIOp>(code) && to == DataType::Bool)
-      return one(Or);
-    if (isa<arith::SelectOp>(code))
-      return one(Select);
-    if (isa<math::AbsFOp>(code))
-      return one(Absolute);
-    if (isa<math::SqrtOp>(code))
-      return one(SquareRoot);
-    if (isa<arith::IndexCastOp, arith::SIToFPOp, arith::ExtFOp, arith::ExtSIOp>(code))
-      return cast(to, x[0]);
-    if (auto compare = dyn_cast<arith::CmpFOp>(code)) {
-      bool isSelf = code->getOperand(0) == code->getOperand(1);
-      if (compare.getPredicate() == arith::CmpFPredicate::OEQ)
-        return one(Equal);
-      if (compare.getPredicate() == arith::CmpFPredicate::UNO && isSelf)
-        return one(NotEqual);
-    }
-    if (auto compare = dyn_cast<arith::CmpIOp>(code))
-      return compared(compare.getPredicate(), x[0], x[1]);
-    return {};
+    return llvm::TypeSwitch<mlir::Operation *, Expr>(code)
+        .Case<arith::AddIOp, arith::AddFOp>([&](auto) { return one(Add); })
+        .Case<arith::SubIOp, arith::SubFOp>([&](auto) { return one(Subtract); })
+        .Case<arith::MulIOp, arith::MulFOp>([&](auto) { return one(Multiply); })
+        .Case([&](arith::DivFOp) { return one(Divide); })
+        // Of indices, which aren't negative.
+        .Case([&](arith::DivUIOp) { return one(FloorDivide); })
+        .Case([&](arith::RemUIOp) { return one(FloorRemainder); })
+        .Case([&](arith::RemSIOp) { return one(Remainder); })
+        .Case([&](arith::MinSIOp) { return one(Minimum); })
+        .Case([&](arith::MaxSIOp) { return one(Maximum); })
+        .Case([&](arith::AndIOp) { return to == DataType::Bool ? one(And) : Expr(); })
+        .Case([&](arith::OrIOp) { return to == DataType::Bool ? one(Or) : Expr(); })
+        .Case([&](arith::SelectOp) { return one(Select); })
+        .Case([&](math::AbsFOp) { return one(Absolute); })
+        .Case([&](math::SqrtOp) { return one(SquareRoot); })
+        .Case<arith::IndexCastOp, arith::SIToFPOp, arith::ExtFOp, arith::ExtSIOp>(
+            [&](auto) { return cast(to, x[0]); })
+        .Case([&](arith::CmpFOp compare) {
+          if (compare.getPredicate() == arith::CmpFPredicate::OEQ)
+            return one(Equal);
+          bool isNan = compare.getPredicate() == arith::CmpFPredicate::UNO &&
+                       compare.getLhs() == compare.getRhs();
+          return isNan ? one(NotEqual) : Expr();
+        })
+        .Case([&](arith::CmpIOp compare) { return compared(compare.getPredicate(), x[0], x[1]); })
+        .Default([](auto) { return Expr(); });
   }
 
   static Expr compared(arith::CmpIPredicate predicate, const Expr &a, const Expr &b) {
@@ -601,9 +591,7 @@ private:
   Parameters parameters_;
   OpBuilder builder_;
   llvm::DenseMap<Value, std::string> stored_; // tensors that have all elements of a value
-  std::map<std::pair<const void *, std::string>, Expr> elements_;
-  std::map<void *, std::string> sums_; // values of code that stand for them
-  std::map<void *, Expr> given_;       // indices that aren't affine
+  std::map<std::pair<const void *, std::string>, Element> elements_;
   std::string refusal_;
   int names_ = 0;
 };

@@ -25,6 +25,7 @@
 
 #include "compiler/rewrite/AttentionGradient.h"
 
+#include "compiler/graph/DeadCode.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/kernel/Contraction.h"
@@ -141,7 +142,8 @@ public:
           continue;
         for (Group &other : groups_)
           for (RowsSum &made : other.sums)
-            eraseDead(made.replacement);
+            if (made.replacement)
+              graph::eraseUnused(made.replacement.getDefiningOp());
         return false;
       }
     for (Group &group : groups_)
@@ -399,18 +401,6 @@ private:
     if (!rest.empty())
       value = graph.reduce("graph.reduce_sum", value, rest, /*keepdims=*/true);
     return {graph.reshape(value, shapes.dims(sum.getType())), made.getDefiningOp()};
-  }
-
-  /// With what it alone reads.
-  static void eraseDead(Value value) {
-    Operation *op = value ? value.getDefiningOp() : nullptr;
-    if (!op || !op->use_empty())
-      return;
-    SmallVector<Value> operands(op->getOperands());
-    op->erase();
-    for (Value operand : operands)
-      if (operand.use_empty())
-        eraseDead(operand);
   }
 
   bool canBeMade(Operation *op) const { return kernel::canEmit(op, machine_) && hasKnownSizes(op); }

@@ -15,6 +15,7 @@
 // `fast` alone, and only where the result is rounded anyway. Constants that would overflow or lose
 // bits stay.
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/DeadCode.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/GraphCode.h"
@@ -138,16 +139,6 @@ std::optional<Scaled> scaledBefore(graph::RoundOp round, OpBuilder &builder) {
   return constant && isSound(constant, constant) ? std::optional(scaled) : std::nullopt;
 }
 
-/// The operator, and those before it that only it used.
-void eraseUnused(Operation *op) {
-  if (!op || !op->use_empty() || !isPure(op))
-    return;
-  SmallVector<Value> operands(op->getOperands());
-  op->erase();
-  for (Value operand : operands)
-    eraseUnused(operand.getDefiningOp());
-}
-
 /// Of the convolutions that `value` sums up, what their images are multiplied by goes into their
 /// weights.
 void mergeImageScales(OpBuilder &builder, Value value, int depth = kDepth) {
@@ -170,7 +161,7 @@ void mergeImageScales(OpBuilder &builder, Value value, int depth = kDepth) {
   Value weights = multiplied(builder, conv.getW(), factor);
   if (weights && weights.getType() == conv.getW().getType()) {
     value.replaceAllUsesWith(withWeights(builder, conv, image, weights, conv.getBias()));
-    eraseUnused(conv);
+    graph::eraseUnused(conv);
   }
 }
 
@@ -188,7 +179,7 @@ LogicalResult mergeScales(func::FuncOp function, const Options &options) {
     Value before = round.getX();
     if (merged && merged.getType() == before.getType()) {
       round->setOperand(0, merged);
-      eraseUnused(before.getDefiningOp());
+      graph::eraseUnused(before.getDefiningOp());
     }
     mergeImageScales(builder, round.getX());
     mergeWholeBias(round);

@@ -232,6 +232,19 @@ WORDS = {
 }  # fmt: skip
 
 
+def by_merges(path, name, tokens, merges):
+    """The tokenizer of a file with those tokens and merges, and the pre-tokenizer of that name."""
+    more = {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.token_type": [1] * len(tokens), "tokenizer.ggml.add_bos_token": False,
+    }  # fmt: skip
+    data = {**small_decoders.Decoder().metadata(), **more}
+    for key in ("scores", "bos_token_id", "eos_token_id", "unknown_token_id"):
+        del data[f"tokenizer.ggml.{key}"]
+    path.write_bytes(small_decoders.gguf(data, {}))
+    return tensmith.language.Tokenizer(path)
+
+
 @pytest.mark.parametrize("name", WORDS)
 def test_words_of_a_gguf_file(name, tmp_path):
     """Breaks if words are cut otherwise than the name says: pairs across a cut are the first to be merged, where there is none."""
@@ -250,15 +263,7 @@ def test_words_of_a_gguf_file(name, tmp_path):
     for word in spelled:
         for end in range(1, len(word)):
             merge("".join(word[:end]), word[end])
-    more = {
-        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": merges,
-        "tokenizer.ggml.token_type": [1] * len(tokens), "tokenizer.ggml.add_bos_token": False,
-    }  # fmt: skip
-    data = {**small_decoders.Decoder().metadata(), **more}
-    for key in ("scores", "bos_token_id", "eos_token_id", "unknown_token_id"):
-        del data[f"tokenizer.ggml.{key}"]
-    (tmp_path / "model.gguf").write_bytes(small_decoders.gguf(data, {}))
-    tokenizer = tensmith.language.Tokenizer(tmp_path / "model.gguf")
+    tokenizer = by_merges(tmp_path / "model.gguf", name, tokens, merges)
     assert [tokenizer.decode([token]) for token in tokenizer.encode("".join(words), begins=False)] == words
 
 
@@ -266,13 +271,5 @@ def test_words_of_a_gguf_file(name, tmp_path):
 def test_a_word_that_is_a_token(name, takes, tmp_path):
     """Of some models it is one though no merges lead to it."""
     tokens = [chr(byte) for byte in range(33, 127)] + ["ab", "abc"]
-    more = {
-        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": ["a b"],
-        "tokenizer.ggml.token_type": [1] * len(tokens), "tokenizer.ggml.add_bos_token": False,
-    }  # fmt: skip
-    data = {**small_decoders.Decoder().metadata(), **more}
-    for key in ("scores", "bos_token_id", "eos_token_id", "unknown_token_id"):
-        del data[f"tokenizer.ggml.{key}"]
-    (tmp_path / "model.gguf").write_bytes(small_decoders.gguf(data, {}))
-    tokenizer = tensmith.language.Tokenizer(tmp_path / "model.gguf")
+    tokenizer = by_merges(tmp_path / "model.gguf", name, tokens, ["a b"])
     assert [tokenizer.decode([token]) for token in tokenizer.encode("abc", begins=False)] == (["abc"] if takes else ["ab", "c"])

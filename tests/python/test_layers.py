@@ -228,6 +228,12 @@ def test_positions(run, rng):
     close(run("rotary(x)", x=x), turned, 1e-4)
 
 
+def test_halves_have_as_many_places(run, rng):
+    """Breaks if places are counted in float16, where 2049 is 2048 and angles are rounded."""
+    x = rng.standard_normal((1, 1, 3000, 8)).astype(np.float16)
+    close(run("rotary(x)", x=x).astype(np.float32), run("rotary(x)", x=x.astype(np.float32)), 5e-3)
+
+
 @pytest.mark.parametrize("call, shape", [("rotary(x)", (2, 3, 4, 7)), ("x + sinusoids(4, 7)", (4, 7))])
 def test_odd_widths_are_refused(run, call, shape):
     with pytest.raises(Exception, match=r"program\.tsm:\d+:\d+: .*(7\], found|differ: 24 and 28)"):

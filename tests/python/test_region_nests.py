@@ -111,3 +111,12 @@ def test_what_has_no_statements_says_so(tmp_path):
     ts.compile(path, schedules=nests(tmp_path, path)).save(tmp_path / "m.so")
     shown = subprocess.run([COMMAND, "inspect", tmp_path / "m.so"], capture_output=True, text=True, check=True).stdout
     assert "for want of a nest: gather: its indices are data" in shown
+
+
+def test_loops_that_are_asked_for_are_told(tmp_path):
+    """Breaks if `as_nest: 0` is refused as a choice that loops don't have, or isn't among what was taken."""
+    path = saved(tmp_path, "extremes")
+    schedules = nests(tmp_path, path, as_nest=0)
+    command = [COMMAND, "compile", path, "--schedules", schedules, "-o", tmp_path / "m.so"]
+    assert "as_nest" not in subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert any(entry.get("as_nest") == 0 for entry in json.loads(ts.load(tmp_path / "m.so").describe()["metadata"]["schedules"]))

@@ -13,14 +13,6 @@ import tensmith.torch  # noqa: E402
 from tensmith.torch import graphs  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _fresh(tmp_path, monkeypatch):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
-
-
 def compiled(net, **options):
     return torch.compile(net, backend=tensmith.torch.backend, **options)
 

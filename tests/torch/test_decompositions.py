@@ -104,7 +104,7 @@ def test_what_has_no_parts_is_refused_by_name(name):
     torch._dynamo.reset()
     function, settings, *inputs = REFUSED[name]()
     with pytest.raises(Exception, match=rf"{name}: test_decompositions.py:\d+|test_decompositions.py:\d+ \w+: {name}"):
-        torch.compile(function, backend=tensmith.torch.backend, **settings)(*inputs)
+        torch.compile(function, backend=tensmith.torch.backend, options={"fallback": False}, **settings)(*inputs)
 
 
 def test_one_row_has_no_pairs():

@@ -21,13 +21,6 @@ import tensmith.torch  # noqa: E402
 F = nn.functional
 
 
-@pytest.fixture(autouse=True)
-def _fresh(tmp_path, monkeypatch):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
-
-
 class Of(nn.Module):
     """A module of a function of its parts and the inputs."""
 

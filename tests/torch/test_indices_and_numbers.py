@@ -12,13 +12,6 @@ from torch.nn import functional as F  # noqa: E402
 import tensmith.torch  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _fresh(tmp_path, monkeypatch):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
-
-
 def compiled(function, **options):
     return torch.compile(function, backend=tensmith.torch.backend, **options)
 

@@ -13,13 +13,6 @@ import tensmith.torch  # noqa: E402
 from tensmith.torch.foreach import of_lists  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _fresh(tmp_path, monkeypatch):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
-
-
 def drawn():
     return [torch.rand(shape) + 0.5 for shape in ((3, 2), (4,), ())]
 

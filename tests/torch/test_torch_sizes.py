@@ -53,13 +53,6 @@ def text(batch, length):
 NETS = {"text": (Text, text), "sound": (Sound, lambda batch, length: (torch.randn(batch, 4, length),))}
 
 
-@pytest.fixture(autouse=True)
-def _fresh(tmp_path, monkeypatch):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize("name", NETS)
 def test_compiled_once(name, monkeypatch):
     kind, inputs = NETS[name]

@@ -20,7 +20,8 @@ def backend(module, example_inputs, *, options=None, mode=None):
     """What torch.compile calls: `torch.compile(model, backend="tensmith", options={"threads": 4})`.
 
     options: those of `tensmith.compile` that have to do with a graph (target, cache_dir, precision, libraries, ...), threads, and
-        constants: whether inference is compiled for the parameters as they are, until one of them changes.
+        constants: whether inference is compiled for the parameters as they are, until one of them changes, and fallback: whether PyTorch
+        runs what can't be compiled (default: yes, and a warning names it).
     `mode` says nothing here.
     """
     from .graphs import compile_traced

@@ -6,23 +6,27 @@ the tensors; a module is told one by the dimension of an input that has no other
 
 Modules are kept in the cache of whole modules, whose key is the graph's text: another process that makes the same graph loads
 it without the compiler.
+
+What can't be compiled PyTorch runs, between compiled parts, and a warning tells it; `{"fallback": False}` refuses it.
 """
 
 import functools
 import os
 import threading
+import warnings
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.utils import _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
 from ..lowered import bytes_of, compiled, settings_of
-from . import run, sizes
+from . import parts, run, sizes
 from .decompositions import decompositions
-from .lowering import Lowering, check_supported, lower
+from .lowering import Lowering, Unsupported, check_supported, is_number, lower, missing, name_of, place_of, told
 
 
 class CompiledGraph:
@@ -33,19 +37,24 @@ class CompiledGraph:
         constants = constants or {}
         self._taken = []  # (position, what makes a tensor of a number or None, whether it stays where it is) of each input of the module
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-        of_shapes = sizes.symbols_of_shapes(module)
+        of_shapes, of_inputs = sizes.symbols_of_shapes(module), sizes.symbols_of_inputs(placeholders)
         for position, node in enumerate(placeholders):
             meta = node.meta["val"]
             if position in constants:
                 values[node] = lowering.constant(constants[position], f"constant.{position}")
                 continue
+            if sizes.is_open(meta) and not (expr := sizes.expression(meta)).is_Symbol and expr.free_symbols <= of_inputs:
+                continue  # computed from what others tell
             if isinstance(meta, torch.SymFloat) or (isinstance(meta, torch.SymInt) and not sizes.expression(meta).free_symbols & of_shapes):
                 if not sizes.expression(meta).is_number:
                     dtype = torch.float64 if isinstance(meta, torch.SymFloat) else torch.int64
                     lowering.number_input(node.name, meta, dtype)
                     self._taken.append((position, functools.partial(run.number, node.name, dtype), False))
             elif isinstance(meta, torch.Tensor):
-                values[node] = lowering.input(node.name, meta.shape, meta.dtype)
+                try:
+                    values[node] = lowering.input(node.name, meta.shape, meta.dtype)
+                except Error as error:  # a size that has no form is that of what reads it, too
+                    raise Unsupported(str(error), next(iter(node.users), node)) from None
                 self._taken.append((position, None, position in static))
             else:
                 lowering.input(node.name, [meta], torch.uint8)
@@ -73,6 +82,79 @@ class CompiledGraph:
         return self._outputs.give(outputs, tensors)
 
 
+class PartedGraph:
+    """One of which PyTorch runs the nodes that are in `theirs`, by name."""
+
+    def __init__(self, module, options, static, constants, theirs):
+        for node in module.graph.nodes:
+            node.meta["of_whole"] = node.name
+        placeholders = {node.name: i for i, node in enumerate(module.graph.find_nodes(op="placeholder"))}
+        self._whole, ours = parts.split(module, lambda node: node.name not in theirs)
+        for name, part in ours.items():
+            (call,) = self._whole.graph.find_nodes(op="call_module", target=name)
+            given = {i: placeholders[node.name] for i, node in enumerate(call.args) if node.name in placeholders and node.op == "placeholder"}
+            held = {i: constants[place] for i, place in given.items() if place in (constants or {})}
+            setattr(self._whole, name, _Part(part, options, {i for i, place in given.items() if place in static}, held))
+
+    def __call__(self, *arguments):
+        return self._whole(*arguments)
+
+
+class _Part(torch.nn.Module):
+    """Called by the graph of the whole, which takes one result as it is."""
+
+    def __init__(self, module, options, static, constants):
+        super().__init__()
+        output = module.graph.output_node()
+        self._is_one = isinstance(output.args[0], torch.fx.Node)
+        if self._is_one:
+            output.args = ((output.args[0],),)
+        self._graph = CompiledGraph(module, options, static, constants)
+
+    def forward(self, *arguments):
+        results = self._graph(*arguments)
+        return results[0] if self._is_one else tuple(results)
+
+
+def _graph_of(module, options, static=(), constants=None):
+    """The graph compiled, in parts where PyTorch has to run some operators."""
+    options = dict(options)
+    if not options.pop("fallback", True):
+        check_supported(module.graph, module)
+        return CompiledGraph(module, options, static, constants)
+    theirs = {node.name: names for node, names in missing(module.graph, module).items()}
+    for node in module.graph.nodes:
+        if node.op == "call_function" and not is_number(node) and any(_is_complex(each) for each in (node, *node.all_input_nodes)):
+            theirs.setdefault(node.name, [(name_of(node.target), place_of(node))])
+    nodes = {node.name: node for node in module.graph.nodes}
+    for name in theirs:
+        _check_memory(nodes[name], told(theirs[name]))
+    while True:
+        try:
+            graph = PartedGraph(module, options, static, constants, theirs) if theirs else CompiledGraph(module, options, static, constants)
+            break
+        except Unsupported as error:
+            name = error.node.meta.get("of_whole", error.node.name)
+            if name in theirs:
+                raise
+            _check_memory(nodes[name], str(error))
+            theirs[name] = [(f"{name_of(error.node.target)} ({error})", place_of(error.node))]
+    if theirs:
+        warnings.warn("PyTorch runs operators that can't be compiled; register functions by tensmith.torch.lowers:\n"
+                      + told(pair for names in theirs.values() for pair in names), stacklevel=2)  # fmt: skip
+    return graph
+
+
+def _check_memory(node, why):
+    """Refuses to run what reads a tensor's memory beyond its elements, unless that is an input: what a part gives lies elsewhere than in eager."""
+    if name_of(node.target).startswith("aten.as_strided") and node.args[0].op != "placeholder":
+        raise Error(f"{why}: it takes the memory of a tensor that is computed, which only eager has; call as_strided without an offset")
+
+
+def _is_complex(node):
+    return any(isinstance(value, torch.Tensor) and value.is_complex() for value in _pytree.tree_leaves(node.meta.get("val")))
+
+
 class ConstantGraph:
     """One for inference, into which the parameters and buffers are compiled that it is first called with.
 
@@ -82,7 +164,6 @@ class ConstantGraph:
     """
 
     def __init__(self, module, options, static):
-        check_supported(module.graph, module)
         self._module, self._options, self._static = module, options, static
         self._lock = threading.Lock()
         self._constant, self._general = None, None  # of the first the tensors too, with their versions
@@ -96,13 +177,13 @@ class ConstantGraph:
                 tensors = {i: arguments[i] for i in self._static if isinstance(arguments[i], torch.Tensor)}
                 if not any(tensor.is_inference() for tensor in tensors.values()):
                     kept = [(i, tensor, tensor._version) for i, tensor in tensors.items()]
-                    self._constant = CompiledGraph(self._module, self._options, (), tensors), kept
+                    self._constant = _graph_of(self._module, self._options, (), tensors), kept
             if self._constant is not None:
                 graph, kept = self._constant
                 if all(arguments[i] is tensor and tensor._version == version for i, tensor, version in kept):
                     return graph
             if self._general is None:
-                self._general = CompiledGraph(self._module, self._options, self._static)
+                self._general = _graph_of(self._module, self._options, self._static)
                 self._constant = None
             return self._general
 
@@ -147,11 +228,11 @@ def compile_traced(module, example_inputs, options):
 
     def compile_graph(graph, inputs):
         with _disable_current_modes():  # constants are real tensors
-            return make_boxed_func(CompiledGraph(graph, options, _static_inputs()))
+            return make_boxed_func(_graph_of(graph, options, _static_inputs()))
 
     def compile_backward(graph, inputs):
         with _disable_current_modes():
-            return make_boxed_func(CompiledGraph(graph, options))
+            return make_boxed_func(_graph_of(graph, options))
 
     def compile_inference(graph, inputs):
         if not has_constants:

@@ -289,27 +289,51 @@ def is_number(node):
     return isinstance(node.meta.get("val"), (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
+class Unsupported(Error):
+    """An operator can't be compiled. node: of the graph that was lowered."""
+
+    def __init__(self, text, node):
+        super().__init__(text)
+        self.node = node
+
+
+def missing(graph, module=None):
+    """The operators that have no function, by the graph's nodes that need them: (name, place), of branches and bodies too."""
+    found = {}
+    for node in graph.nodes:
+        parts = [getattr(module, str(each.target), None) for each in node.all_input_nodes if each.op == "get_attr"]
+        inner = [missing(part.graph, part) for part in parts if isinstance(part, torch.fx.GraphModule)]
+        names = [pair for pairs in inner for own in pairs.values() for pair in own]
+        if not _is_lowered(node):
+            names.append((name_of(node.target), place_of(node)))
+        if names and node.op == "call_function":
+            found[node] = names
+    return found
+
+
+def told(names):
+    """A line for each operator with its places."""
+    places = {}
+    for name, place in names:
+        places.setdefault(name, []).append(place)
+    return "\n".join(f"  {name}: {', '.join(at[:4])}{' and more' if len(at) > 4 else ''}" for name, at in places.items())
+
+
 def check_supported(graph, module=None):
     """Tells every operator that has no function, with its places; those of branches and bodies too."""
-    missing = {}
-    _collect_missing(graph, module, missing)
-    if missing:
-        lines = [f"  {name}: {', '.join(places[:4])}{' and more' if len(places) > 4 else ''}" for name, places in missing.items()]
-        raise Error("the model has operators that can't be compiled; register functions by tensmith.torch.lowers:\n" + "\n".join(lines))
+    names = [pair for own in missing(graph, module).values() for pair in own]
+    if names:
+        raise Error("the model has operators that can't be compiled; register functions by tensmith.torch.lowers:\n" + told(names))
 
 
-def _collect_missing(graph, module, missing):
-    for node in graph.nodes:
-        name = name_of(node.target)
-        if node.op == "get_attr" and isinstance(held := getattr(module, name, None), torch.fx.GraphModule):
-            _collect_missing(held.graph, held, missing)
-        if node.op != "call_function" or node.target is operator.getitem or name in _TABLE or _is_effect(node):
-            continue
-        if not is_number(node) or name == "aten._local_scalar_dense.default":  # sizes are computed when they are asked for
-            missing.setdefault(name, []).append(place_of(node))
+def _is_lowered(node):
+    name = name_of(node.target)
+    if node.op != "call_function" or node.target is operator.getitem or name in _TABLE or is_effect(node):
+        return True
+    return is_number(node) and name != "aten._local_scalar_dense.default"  # sizes are computed when they are asked for
 
 
-def _is_effect(node):
+def is_effect(node):
     """Checks of sizes, whose results nothing takes."""
     return not node.users and any(word in name_of(node.target) for word in ("_assert", "sym_constrain", "check"))
 
@@ -349,7 +373,7 @@ def lower(graph, lowering, values, module=None):
     for node in graph.nodes:
         if node.op == "output":
             return torch.fx.node.map_arg(node.args[0], known)
-        if node.op != "call_function" or is_number(node) or _is_effect(node):
+        if node.op != "call_function" or is_number(node) or is_effect(node):
             continue
         arguments = torch.fx.node.map_arg(node.args, known)
         named = torch.fx.node.map_arg(node.kwargs, known)
@@ -360,5 +384,5 @@ def lower(graph, lowering, values, module=None):
             try:
                 values[node] = _own(node.target, _TABLE[name_of(node.target)](lowering, *arguments, **named))
             except Error as error:
-                raise Error(f"{lowering.location}: {name_of(node.target)}: {error}") from None
+                raise Unsupported(f"{lowering.location}: {name_of(node.target)}: {error}", node) from None
     raise Error("the graph has no output")

@@ -89,6 +89,17 @@ def broadcast(*shapes):
     return tuple(result)
 
 
+def is_open(value):
+    return isinstance(value, (torch.SymInt, torch.SymFloat))
+
+
+def symbols_of_inputs(placeholders):
+    """Those that are inputs or a dimension of one."""
+    values = [node.meta["val"] for node in placeholders]
+    all_sizes = [size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else [value]) if is_open(size)]
+    return {expression(size) for size in all_sizes if expression(size).is_Symbol}
+
+
 def symbols_of_shapes(module):
     """Those that any tensor's size depends on, in a module's graph and in the branches and bodies that it names."""
     values = _pytree.tree_leaves([node.meta.get("val") for node in module.graph.nodes])
