@@ -28,7 +28,11 @@ void SizeCases::assume(const Condition &condition) {
 
 void SizeCases::assumeSize(AffineExpr size) {
   sizes_.push_back(size);
-  facts_.assumeSize(answered(size));
+  AffineExpr own = answered(size), zero = getAffineConstantExpr(0, size.getContext());
+  // As a condition it bounds sizes that are larger by a number, too, as padded ones are.
+  if (facts_.decide(Relation::AtMost, zero, own) != true)
+    facts_.assume({Relation::AtMost, zero, own, {}});
+  facts_.assumeSize(own);
 }
 
 /// What it says where sizes are 1, or are not.
@@ -50,9 +54,10 @@ SizeCases SizeCases::withAnswer(AffineExpr question, bool isOne) const {
   AffineExpr one = getAffineConstantExpr(1, question.getContext()), half = question.floorDiv(2);
   SizeCases next;
   next.answers_ = answers_;
-  // Whether the part is 1 is question - 2 * half.
-  next.answers_[question] = isOne ? one : half * 2;
-  next.answers_[half] = isOne ? one - 1 : half;
+  // Whether the part is 1 is question - 2 * half, where the question may be 2; of 1 / n it is not.
+  bool isAtMostOne = cast<AffineBinaryOpExpr>(question).getLHS() == one;
+  next.answers_[half] = isOne || isAtMostOne ? one - 1 : half;
+  next.answers_[question] = isOne ? one : next.answers_[half] * 2;
   AffineExpr part = answered(partOfQuestion(question));
   if (isOne)
     next.assume({Relation::Equal, part, one, {}});

@@ -11,7 +11,9 @@
 
 #include "llvm/Support/FileSystem.h"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 using namespace mlir;
@@ -105,6 +107,13 @@ Result<Expectation> expectation(func::FuncOp function, const Sizes &sizes) {
   return expected;
 }
 
+/// As many as tell f32's numbers apart.
+std::string digits(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.9g", value);
+  return text.data();
+}
+
 /// The first element beyond its tolerance, in words; empty where there is none.
 std::string firstDifference(const HostTensor &actual, const HostTensor &expected,
                             ArrayRef<double> tolerance, Report &report) {
@@ -124,9 +133,8 @@ std::string firstDifference(const HostTensor &actual, const HostTensor &expected
                     tolerance[size_t(i)] > 0.1;
     if (!equal && !artefact)
       return "element " + std::to_string(i) + " of " + toString(actual.shape()) + " is " +
-             std::to_string(actual.getDouble(i)) + ", not " +
-             std::to_string(expected.getDouble(i)) +
-             (tolerance.empty() ? "" : " within " + std::to_string(tolerance[size_t(i)]));
+             digits(actual.getDouble(i)) + ", not " + digits(expected.getDouble(i)) +
+             (tolerance.empty() ? "" : " within " + digits(tolerance[size_t(i)]));
     report.loose += !tolerance.empty() &&
                     tolerance[size_t(i)] > 0.01 * std::abs(expected.getDouble(i)) &&
                     tolerance[size_t(i)] > 0.01;

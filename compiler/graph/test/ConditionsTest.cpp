@@ -461,6 +461,16 @@ TEST_F(SizeFactsOf, ProofsByCasesSeeWhatABroadcastIs) {
   EXPECT_FALSE(cases.proves({Relation::Equal, size, m, {}}));
 }
 
+// Breaks where a size that something has says nothing of what pads it.
+TEST_F(SizeFactsOf, WhatPadsASizeIsNotNegative) {
+  AffineExpr windows = shapes.simplify((n - m).floorDiv(2) + 1);
+  Condition padded{Relation::AtMost, number(0), windows + 2, {}};
+  SizeCases cases;
+  EXPECT_FALSE(cases.proves(padded));
+  cases.assumeSize(windows);
+  EXPECT_TRUE(cases.proves(padded));
+}
+
 // Breaks where a case is forgotten or a fact narrowed too far: what is proved of broadcasts holds
 // at all sizes that go together.
 TEST_F(SizeFactsOf, ProofsByCasesHoldAtAllSizes) {
