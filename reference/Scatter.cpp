@@ -168,6 +168,9 @@ Outcome evaluateScatterND(const Invocation &invocation) {
   Shape expected(indices.shape().begin(), indices.shape().end() - 1);
   expected.insert(expected.end(), x.shape().begin() + length, x.shape().end());
   workspace.expectShape(updates, "updates", expected);
+  const bool hasTuples = extent(indices.shape(), 0, indices.shape().size() - 1) > 0;
+  workspace.require(!hasTuples || extent(x.shape(), 0, size_t(length)) > 0, "indices",
+                    "are there, but no places that they could be of");
   return scatter(workspace, x, updates, how, [&](auto visit) {
     if (updates.size() == 0)
       return;

@@ -39,6 +39,11 @@ SmallVector<AffineExpr> partsOfAll(ArrayRef<AffineExpr> sizes) {
 
 } // namespace
 
+AffineExpr partOfQuestion(AffineExpr expression) {
+  auto over = numeratorOfQuestion(expression);
+  return over ? cast<AffineBinaryOpExpr>(expression).getRHS() * (2 / *over) - 1 : AffineExpr();
+}
+
 AffineExpr sizeOfBroadcast(ArrayRef<AffineExpr> parts) {
   // a + isOne(a) * (rest - 1)
   AffineExpr size = parts.back(), two = getAffineConstantExpr(2, size.getContext());
@@ -58,7 +63,7 @@ SmallVector<AffineExpr> partsOfBroadcast(AffineExpr size) {
     // Of 2n - 1, 2 / 2n has become 1 / n.
     auto over = numeratorOfQuestion(part);
     if (over && allOnes.try_emplace(part, getAffineConstantExpr(1, size.getContext())).second)
-      parts.push_back(simplify(cast<AffineBinaryOpExpr>(part).getRHS() * (2 / *over) - 1));
+      parts.push_back(simplify(partOfQuestion(part)));
   });
   if (parts.empty() || parts.size() >= kMostBroadcastParts)
     return {size};

@@ -21,6 +21,9 @@ inline constexpr size_t kMostBroadcastParts = 4;
 /// The first of the sizes that is not 1.
 mlir::AffineExpr sizeOfBroadcast(llvm::ArrayRef<mlir::AffineExpr> parts);
 
+/// The part whose being 1 such a size asks by this quotient, or null for another expression.
+mlir::AffineExpr partOfQuestion(mlir::AffineExpr expression);
+
 /// The sizes of which `sizeOfBroadcast` made this one, or the size itself.
 llvm::SmallVector<mlir::AffineExpr> partsOfBroadcast(mlir::AffineExpr size);
 

@@ -230,12 +230,42 @@ LogicalResult DeformConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<T
   Dims x = infer.dims(0), w = infer.dims(1);
   size_t spatial = x.size() - 2;
   Window window{getStrides(), getPads(), getDilations()};
+  int64_t group = getGroup(), offsetGroup = getOffsetGroup();
   if (w.size() != x.size() || failed(checkWindow(infer, window, spatial)))
     return infer.error() << "(V1) x and w have ranks " << x.size() << " and " << w.size();
+  if (group <= 0 || offsetGroup <= 0)
+    return infer.error() << "(V2) group and offset_group are not positive";
+  if (failed(infer.requireMultiple(w[0], group, "(V2)", "the number of outputs")) ||
+      failed(infer.requireMultiple(x[1], offsetGroup, "(V2)", "the number of channels")) ||
+      failed(infer.requireEqual(x[1], w[1] * group, "(V1)",
+                                "channels of x and group times those of w")) ||
+      failed(infer.requireBias(3, w[0], "(V1)")))
+    return failure();
+  AffineExpr masks = infer.constant(offsetGroup);
   x[1] = w[0];
-  for (size_t dim = 0; dim < spatial; ++dim)
+  for (size_t dim = 0; dim < spatial; ++dim) {
+    masks = masks * w[2 + dim];
     if (!(x[2 + dim] = windowCount(infer, x[2 + dim], w[2 + dim], window, dim, spatial, false)))
       return failure();
+  }
+  // Each element of the window has its numbers at each position.
+  auto requirePlaces = [&](unsigned operand, AffineExpr numbers, StringRef name) {
+    if (!infer.present(operand))
+      return success();
+    if (failed(infer.requireRank(operand, x.size(), x.size(), name)))
+      return failure();
+    Dims places = x;
+    places[1] = numbers;
+    for (auto [size, wanted] : llvm::zip_equal(infer.dims(operand), places))
+      if (failed(
+              infer.requireEqual(size, wanted, "(V1)",
+                                 ("sizes of the " + name + " and of its window's places").str())))
+        return failure();
+    return success();
+  };
+  if (failed(requirePlaces(2, masks * int64_t(spatial), "offset")) ||
+      failed(requirePlaces(4, masks, "mask")))
+    return failure();
   return infer.give(infer.element(0), x);
 }
 

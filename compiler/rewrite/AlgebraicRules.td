@@ -34,7 +34,7 @@ def NegPlus : Pat<(Graph_AddOp (Graph_NegOp $a), $b), (Graph_SubOp $b, $a)>;
 def MinusNeg : Pat<(Graph_SubOp $a, (Graph_NegOp $b)), (Graph_AddOp $a, $b)>;
 def NegTimesNeg : Pat<(Graph_MulOp (Graph_NegOp $a), (Graph_NegOp $b)), (Graph_MulOp $a, $b)>;
 def NegOverNeg : Pat<(Graph_DivOp (Graph_NegOp $a), (Graph_NegOp $b)), (Graph_DivOp $a, $b), [(IsFloat $a)]>;
-def AbsOfNeg : Pat<(Graph_AbsOp (Graph_NegOp $x)), (Graph_AbsOp $x)>;
+def AbsOfNeg : Pat<(Graph_AbsOp (Graph_NegOp $x)), (Graph_AbsOp $x), [(IsSigned $x)]>; // unsigned, -1 is 255 of 8 bits
 
 // What has been done is not done again.
 def AbsOfAbs : Pat<(Graph_AbsOp (Graph_AbsOp:$y $x)), (replaceWithValue $y)>;
@@ -57,8 +57,9 @@ def WhereOfNot : Pat<(Graph_WhereOp (Graph_NotOp $c), $a, $b), (Graph_WhereOp $c
 def CastBack : Pat<(Graph_CastOp:$y (Graph_CastOp:$wide $x, $to, $s, $r), $to2, $s2, $r2), (replaceWithValue $x),
                    [(SameType $y, $x), (HoldsAllOf $wide, $x)]>;
 
-// Integers wrap: what holds for whole numbers holds for them.
-def IntegerMinusItself : Pat<(Graph_SubOp:$y $x, $x), (ZerosLike $y), [(IsInteger $x), (SameType $y, $x)]>;
+// Integers wrap: what holds for whole numbers holds for them. What has sizes that only a run tells may
+// be the only value that tells them.
+def IntegerMinusItself : Pat<(Graph_SubOp:$y $x, $x), (ZerosLike $y), [(IsInteger $x), (HasKnownSizes $x), (SameType $y, $x)]>;
 def IntegerCommonFactor : Pat<(Graph_AddOp:$y (Graph_MulOp:$p $a, $b), (Graph_MulOp:$q $a, $c)), (Graph_MulOp $a, (Sum $b, $c)),
                               [(IsInteger $a), (HasOneUse $p), (HasOneUse $q), (SameType $b, $c), (SameType $p, $b)]>;
 #endif

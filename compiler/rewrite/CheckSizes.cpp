@@ -19,6 +19,8 @@
 #include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Checks.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/Polynomial.h"
+#include "compiler/graph/SizeCases.h"
 #include "compiler/rewrite/NameSizes.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -30,7 +32,7 @@ namespace {
 using graph::Condition;
 
 /// Sizes of values that exist are not negative.
-void assumeSizes(Type type, graph::ShapeContext &shapes, graph::SizeFacts &facts) {
+template <typename Facts> void assumeSizes(Type type, graph::ShapeContext &shapes, Facts &facts) {
   if (auto ranked = dyn_cast<RankedTensorType>(type); ranked && ranked.getEncoding())
     for (AffineExpr size : shapes.dims(ranked))
       facts.assumeSize(size);
@@ -164,7 +166,7 @@ public:
       : function_(function), shapes_(function.getContext()) {}
 
   LogicalResult run() {
-    graph::SizeFacts facts;
+    graph::SizeCases facts;
     for (Value argument : function_.getArguments())
       assumeSizes(argument.getType(), shapes_, facts);
     assumeEntry(facts);
@@ -174,7 +176,7 @@ public:
 private:
   /// What is checked of the function's own sizes is checked before anything else is run, and is in
   /// the types: what is equal first.
-  void assumeEntry(graph::SizeFacts &facts) {
+  void assumeEntry(graph::SizeCases &facts) {
     size_t symbols = shapes_.symbols().size();
     for (bool equal : {true, false})
       for (auto check : function_.getBody().front().getOps<graph::CheckOp>())
@@ -184,7 +186,7 @@ private:
           facts.assume(condition);
   }
 
-  LogicalResult prove(Block &block, graph::SizeFacts facts, bool isKernel) {
+  LogicalResult prove(Block &block, graph::SizeCases facts, bool isKernel) {
     for (Operation &op : block) {
       if (auto check = dyn_cast<graph::CheckOp>(op))
         facts.assume(graph::conditionOf(check, shapes_));
@@ -200,11 +202,12 @@ private:
     return success();
   }
 
-  LogicalResult prove(Operation *op, const graph::SizeFacts &facts) {
+  LogicalResult prove(Operation *op, const graph::SizeCases &facts) {
     for (const Condition &condition : graph::conditionsOf(op, shapes_))
-      if (facts.decide(condition) != true && !graph::isVoidElse(op, condition, shapes_, facts))
+      if (!facts.proves(condition) && !graph::isVoidElse(op, condition, shapes_, facts.facts()))
         return op->emitError() << "its kernel relies on sizes of which nothing is checked: "
-                               << condition.message;
+                               << condition.message << " of " << graph::textOf(condition.a)
+                               << " and " << graph::textOf(condition.b);
     return success();
   }
 

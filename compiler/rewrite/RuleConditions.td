@@ -19,8 +19,10 @@ def IsNeutral : Constraint<CPred<"isNumber($0, isFloat($0) ? -0.0 : 0.0)">>;
 def IsConstant : Constraint<CPred<"isConstant($0)">>;
 
 def IsFloat : Constraint<CPred<"isFloat($0)">>;
+def IsSigned : Constraint<CPred<"!getElementTypeOrSelf($0.getType()).isUnsignedInteger()">>;
 def IsInteger : Constraint<CPred<"isInteger($0)">>;
 def SameType : Constraint<CPred<"$0.getType() == $1.getType()">>;
+def HasKnownSizes : Constraint<CPred<"cast<ShapedType>($0.getType()).hasStaticShape()">>;
 def SameValue : Constraint<CPred<"$0 == $1">>;
 def IsScalar : Constraint<CPred<"isScalar($0)">>;
 def HasOneUse : Constraint<CPred<"$0.hasOneUse()">>;

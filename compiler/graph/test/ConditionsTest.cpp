@@ -1,7 +1,9 @@
 // What SizeFacts proves of sizes, what it leaves to the run, and what it knows after a check.
 #include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/Polynomial.h"
 #include "compiler/graph/Shape.h"
+#include "compiler/graph/SizeCases.h"
 
 #include <gtest/gtest.h>
 
@@ -443,6 +445,89 @@ TEST_F(SizeFactsOf, ProofsHoldAtAllSizes) {
   }
   EXPECT_GT(proved, 500u);
   EXPECT_GT(refuted, 500u);
+}
+
+// Breaks where a proof does not ask whether a part of a broadcast is 1: a scale of one element or
+// of as many as the axis has broadcasts to the axis, by itself and within a number of elements.
+TEST_F(SizeFactsOf, ProofsByCasesSeeWhatABroadcastIs) {
+  AffineExpr k = shapes.symbol(StringAttr::get(&context, "k")), size = *shapes.broadcast(n, m);
+  Condition elements{Relation::Equal, shapes.simplify(size * k), shapes.simplify(n * k), {}};
+  SizeCases cases;
+  EXPECT_FALSE(cases.proves(elements));
+  cases.assume({Relation::Broadcast, m, n, {}});
+  EXPECT_FALSE(cases.proves(elements));
+  cases.assume({Relation::EqualOrOne, m, n, {}});
+  EXPECT_TRUE(cases.proves(elements));
+  EXPECT_FALSE(cases.proves({Relation::Equal, size, m, {}}));
+}
+
+// Breaks where a size that something has says nothing of what pads it.
+TEST_F(SizeFactsOf, WhatPadsASizeIsNotNegative) {
+  AffineExpr windows = shapes.simplify((n - m).floorDiv(2) + 1);
+  Condition padded{Relation::AtMost, number(0), windows + 2, {}};
+  SizeCases cases;
+  EXPECT_FALSE(cases.proves(padded));
+  cases.assumeSize(windows);
+  EXPECT_TRUE(cases.proves(padded));
+}
+
+// Breaks where a case is forgotten or a fact narrowed too far: what is proved of broadcasts holds
+// at all sizes that go together.
+TEST_F(SizeFactsOf, ProofsByCasesHoldAtAllSizes) {
+  AffineExpr k = shapes.symbol(StringAttr::get(&context, "k"));
+  std::mt19937 random(7);
+  auto pick = [&](auto... each) {
+    std::array all{each...};
+    return all[random() % all.size()];
+  };
+  auto size = [&] {
+    AffineExpr one = pick(n, m, k, n.floorDiv(2), m - 1, number(1), number(3));
+    AffineExpr other = pick(n, m, k, number(1));
+    auto both = random() % 2 ? shapes.broadcast(one, other) : std::nullopt;
+    return shapes.simplify(both ? *both : one);
+  };
+  auto holds = [](const Condition &condition, ArrayRef<int64_t> sizes) {
+    int64_t a = *valueOf(condition.a, sizes), b = *valueOf(condition.b, sizes);
+    switch (condition.relation) {
+    case Relation::Equal:
+      return a == b;
+    case Relation::AtMost:
+      return a <= b;
+    case Relation::EqualOrOne:
+      return a == b || a == 1;
+    case Relation::Broadcast:
+      return a == b || a == 1 || b == 1;
+    }
+    return false;
+  };
+  auto condition = [&] {
+    using enum Relation;
+    return Condition{pick(Equal, AtMost, EqualOrOne, Broadcast, Broadcast), size(), size(), {}};
+  };
+  size_t proved = 0, byCases = 0;
+  for (int round = 0; round < 1500; ++round) {
+    SizeCases own;
+    std::vector<Condition> known;
+    for (size_t i = 0; i < 1 + random() % 3; ++i)
+      own.assume(known.emplace_back(condition()));
+    for (int i = 0; i < 6; ++i) {
+      Condition asked = condition();
+      if (!own.proves(asked))
+        continue;
+      ++proved;
+      byCases += own.facts().decide(asked) != true;
+      for (int64_t x = 0; x < 7; ++x)
+        for (int64_t y = 1; y < 7; ++y)
+          for (int64_t z = 0; z < 7; ++z)
+            if (std::array<int64_t, 3> sizes{x, y, z};
+                llvm::all_of(known, [&](auto &one) { return holds(one, sizes); }))
+              ASSERT_TRUE(holds(asked, sizes))
+                  << round << ": " << textOf(asked.a) << " and " << textOf(asked.b) << " at " << x
+                  << ", " << y << ", " << z;
+    }
+  }
+  EXPECT_GT(proved, 500u);
+  EXPECT_GT(byCases, 20u);
 }
 
 // Breaks where a bound is weaker than it could be: of a quotient of one size, all is found.

@@ -126,6 +126,11 @@ const Rule kRules[] = {
      "%r = graph.div %a, %b : (!T, !T) -> !T",
      "div"},
     {"AbsOfNeg", "%a = graph.neg %y : (!T) -> !T\n%r = graph.abs %a : (!T) -> !T", "abs"},
+    {"no AbsOfNeg of unsigned",
+     "%u = graph.cast %i {to = ui16} : (!I) -> tensor<12xui16>\n"
+     "%a = graph.neg %u : (tensor<12xui16>) -> tensor<12xui16>\n"
+     "%r = graph.abs %a : (tensor<12xui16>) -> tensor<12xui16>",
+     "cast neg abs", "tensor<12xui16>"},
     {"AbsOfAbs", "%a = graph.abs %y : (!T) -> !T\n%r = graph.abs %a : (!T) -> !T", "abs"},
     {"SignOfSign", "%a = graph.sign %y : (!T) -> !T\n%r = graph.sign %a : (!T) -> !T", "sign"},
     {"CeilOfFloor", "%a = graph.floor %y : (!T) -> !T\n%r = graph.ceil %a : (!T) -> !T", "floor"},
@@ -151,6 +156,12 @@ const Rule kRules[] = {
      "%r = graph.cast %a {to = f32} : (tensor<12xf16>) -> !T",
      "cast cast"},
     {"IntegerMinusItself", "%r = graph.sub %i, %i : (!I, !I) -> !I", "broadcast", "tensor<12xi32>"},
+    {"no IntegerMinusItself of sizes that the run tells",
+     "%a = graph.nonzero %x : (!T) -> tensor<1x?xi64, #graph.dims<[\"n\"], ()[s0] -> (1, s0)>>\n"
+     "%r = graph.sub %a, %a : (tensor<1x?xi64, #graph.dims<[\"n\"], ()[s0] -> (1, s0)>>, "
+     "tensor<1x?xi64, #graph.dims<[\"n\"], ()[s0] -> (1, s0)>>) -> "
+     "tensor<1x?xi64, #graph.dims<[\"n\"], ()[s0] -> (1, s0)>>",
+     "nonzero sub", "tensor<1x?xi64, #graph.dims<[\"n\"], ()[s0] -> (1, s0)>>"},
     {"no FloatMinusItself", "%r = graph.sub %x, %x : (!T, !T) -> !T", "sub"},
     {"IntegerCommonFactor",
      "%a = graph.mul %i, %j : (!I, !I) -> !I\n%b = graph.mul %i, %k : (!I, !I) -> !I\n"

@@ -1,0 +1,41 @@
+// Proofs of conditions on sizes that look at what a broadcast is in each case.
+//
+// The size of a broadcast is one expression that asks of each part whether it is 1
+// (BroadcastSizes.h). Where it stands within another, as in a number of elements, or where one part
+// is known to be 1 or equal to another, bounds and normal forms don't show what it is. So each
+// question is answered both ways: with an answer, the expression is one of the parts, and what was
+// known of a part that may be 1 says that it is equal. What holds in all cases holds.
+//
+// A proof takes up to twice as long with each question, so this is for those who look for faults of
+// rewrites, and not for what each compilation decides.
+#pragma once
+
+#include "compiler/graph/Conditions.h"
+
+namespace tensmith::graph {
+
+class SizeCases {
+public:
+  /// From now on it holds.
+  void assume(const Condition &condition);
+  /// A size that something has, and so is not negative.
+  void assumeSize(mlir::AffineExpr size);
+
+  const SizeFacts &facts() const { return facts_; }
+  /// Whether the condition holds in every case, of up to so many questions.
+  bool proves(const Condition &condition, unsigned questions = 6) const;
+
+private:
+  SizeCases withAnswer(mlir::AffineExpr question, bool isOne) const;
+  Condition narrowed(Condition condition) const;
+  /// The size with the questions answered.
+  mlir::AffineExpr answered(mlir::AffineExpr size) const;
+
+  SizeFacts facts_;
+  std::vector<Condition> known_;
+  std::vector<mlir::AffineExpr> sizes_;
+  llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> answers_; // of questions and their halves
+  llvm::DenseSet<mlir::AffineExpr> notOne_;                    // parts, in normal form
+};
+
+} // namespace tensmith::graph
