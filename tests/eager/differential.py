@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random Python programs (random_functions.py) as they are, converted and co-executed: results, exceptions and the whole state, call by call.
 
-    tests/eager/differential.py                              # 1,000 programs in each mode; half an hour on a busy machine
+    tests/eager/differential.py                              # 1,000 programs in each mode; three quarters of an hour on a busy machine
     tests/eager/differential.py --modes function --count 100
     tests/eager/differential.py --json bench/results/differential.json   # goes on where a run that was interrupted ended
 
