@@ -4,12 +4,16 @@
 #include "base/ByteCount.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <limits>
+#include <map>
+#include <mutex>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -36,6 +40,22 @@ struct Trailer {
 
 Trailer trailerOf(Kind kind, const Hash128 &key, const Hash128 &hash, uint64_t bytes) {
   return {kMagic, uint64_t(kind), {key.high, key.low}, {hash.high, hash.low}, bytes};
+}
+
+/// How full a folder is, as this process knows it: other processes insert, too.
+struct Filling {
+  int64_t found = std::numeric_limits<int64_t>::max(); // bytes, when it was last looked through
+  int64_t inserted = 0;                                // bytes, by this process since then
+};
+
+/// Of each folder; all stores of this process share them.
+struct Fillings {
+  std::mutex mutex;
+  std::map<std::string, Filling> of;
+};
+Fillings &fillings() {
+  static Fillings all;
+  return all;
 }
 
 struct File {
@@ -254,6 +274,7 @@ public:
       ::unlink(path_.c_str());
   }
   bool isOpen() const { return descriptor_ >= 0; }
+  int64_t written() const { return int64_t(written_); }
 
   bool write(std::span<const std::byte> bytes) {
     hasher_.addBytes(bytes);
@@ -294,8 +315,11 @@ template <typename Write> bool Store::insertBy(Kind kind, const Hash128 &key, Wr
   static std::atomic<uint64_t> counter = 0;
   Writer writer(folder_ + "/" + toHex(key) + "." + std::to_string(::getpid()) + "." +
                 std::to_string(counter.fetch_add(1)) + std::string(kUnfinished));
-  if (writer.isOpen() && write(writer) && writer.commit(kind, key, pathOf(kind, key)))
-    return inserted_ = true;
+  if (writer.isOpen() && write(writer) && writer.commit(kind, key, pathOf(kind, key))) {
+    std::lock_guard lock(fillings().mutex);
+    fillings().of[folder_].inserted += writer.written() + int64_t(sizeof(Trailer));
+    return true;
+  }
   warnOnce("an entry can't be written: " + std::string(std::strerror(errno)) +
            "; free some space, or set TENSMITH_CACHE to a folder that can be written");
   return false;
@@ -379,14 +403,25 @@ std::vector<EntryFile> Store::prune(int64_t mostBytes) {
   return removed;
 }
 
+/// A folder of 33,000 entries takes a tenth of a second to look through, and a program that
+/// compiles many small graphs asks after each. An eighth: so many processes may insert at once
+/// before the folder passes its limit unseen.
 void Store::trim() {
-  if (folder_.empty() || !inserted_.exchange(false))
+  Filling filling;
+  {
+    std::lock_guard lock(fillings().mutex);
+    filling = fillings().of[folder_];
+  }
+  if (filling.inserted == 0 || filling.inserted <= (limit_ - filling.found) / 8)
     return;
   int64_t total = 0;
   for (const EntryFile &entry : entries())
     total += entry.bytes;
   if (total > limit_)
-    prune(limit_ / 10 * 9);
+    for (const EntryFile &entry : prune(limit_ / 10 * 9))
+      total -= entry.bytes;
+  std::lock_guard lock(fillings().mutex);
+  fillings().of[folder_] = {total, 0};
 }
 
 } // namespace tensmith::cache

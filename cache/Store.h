@@ -13,7 +13,6 @@
 
 #include "base/Hash.h"
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -90,8 +89,9 @@ public:
   void remove(Kind kind, const Hash128 &key);
 
   /// Removes the entries whose last use is longest ago until at most nine tenths of the limit are
-  /// left, if the limit is passed, and what crashed processes left unfinished. Without an insertion
-  /// since the last time it does nothing.
+  /// left, if the limit is passed, and what crashed processes left unfinished. It looks at a
+  /// process's first insertion into the folder, and again once that process has inserted an eighth
+  /// of the room that was left.
   void trim();
 
   /// The least recently used first.
@@ -120,7 +120,6 @@ private:
   int64_t limit_;
   Warning warn_;
   std::once_flag warned_;
-  std::atomic<bool> inserted_ = false;
 };
 
 /// The hash of a file's first `bytes` bytes, or of all; nothing where it can't be read.

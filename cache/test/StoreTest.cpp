@@ -137,6 +137,31 @@ TEST(Store, EvictsTheLeastRecentlyUsed) {
   EXPECT_TRUE(store.entries().empty());
 }
 
+// Breaks if a folder is looked through at each insertion, which takes as long as it has entries, or
+// no more after the first.
+TEST(Store, AFolderIsLookedThroughOnceEnoughIsNew) {
+  TemporaryFolder folder;
+  std::string stale = folder.path() + "/of-a-crash.part";
+  auto isLookedThrough = [&](int number, size_t bytes) {
+    std::ofstream(stale) << "unfinished";
+    fs::last_write_time(stale, fs::file_time_type::clock::now() - std::chrono::hours(2));
+    Store store(folder.path(), 100'000); // each compilation has a store of its own
+    store.insert(Kind::Kernel, hash128(std::to_string(number)), std::string(bytes, 'x'));
+    store.trim();
+    return !fs::exists(stale);
+  };
+  EXPECT_TRUE(isLookedThrough(0, 1000)) << "others may have filled it before";
+  EXPECT_FALSE(isLookedThrough(1, 6000));
+  EXPECT_TRUE(isLookedThrough(2, 8000)) << "more than an eighth of the room is new";
+  EXPECT_FALSE(isLookedThrough(3, 1000));
+  for (int number = 4; number < 40; ++number)
+    isLookedThrough(number, 6000);
+  int64_t total = 0;
+  for (const EntryFile &entry : Store(folder.path()).entries())
+    total += entry.bytes;
+  EXPECT_LE(total, 100'000);
+}
+
 // Breaks if a module that the limit has no room for drives everything else out.
 TEST(Store, WhatIsLargerThanTheLimitIsNotKept) {
   TemporaryFolder folder;

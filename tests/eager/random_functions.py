@@ -4,6 +4,7 @@ of changing length, random numbers. Run as they are and under ts.function they m
 Tensors hold multiples of 1/4 between -8 and 8, so that no rounding differs and comparisons of both runs agree.
 """
 
+import functools
 import linecache
 import random
 
@@ -174,7 +175,8 @@ class Program:
         elif kind == 5:
             self.emit(depth, draw.choice(["s.count += 1", "s.rate = s.rate * 0.5", "s.count = n", "s.flag = not s.flag", "SCALE = (SCALE + 1) % 4", "s.late = 1"]))
         elif kind == 6:
-            self.emit(depth, draw.choice([f"s.history.append({self.number()})", f"s.items.append({self.tensor()})", "s.items = s.items[-2:]",
+            few = "if len(s.items) < 9: " if self.in_loop else ""  # a loop over the list would not end
+            self.emit(depth, draw.choice([f"s.history.append({self.number()})", f"{few}s.items.append({self.tensor()})", "s.items = s.items[-2:]",
                                           "s.history.insert(0, s.count)", "s.history += [n, 1]"]))  # fmt: skip
         elif kind == 7:
             self.emit(depth, draw.choice([f"s.table['extra'] = {self.number()}", "s.table.pop('extra', None)", f"s.table[n] = {self.tensor()}", "s.table['c'] = s.table.get('c', 0) + 1"]))
@@ -211,7 +213,7 @@ class Program:
         elif kind == 19:
             name = self.name()
             self.emit(depth, f"{name} = 0")
-            self.emit(depth, f"while {name} < n and {self.test()}:")
+            self.emit(depth, f"while {name} < n and ({self.test()}):")
             self.emit(depth + 1, f"{name} += 1")
             self.in_loop += 1
             self.inner(depth, deepest)
@@ -245,8 +247,16 @@ class Program:
         return names
 
 
+@functools.cache
+def _drawn(seed):
+    return numpy.random.RandomState(seed).randint(-16, 17, 3) / 4.0
+
+
 def tensor(seed):
-    return tnp.asarray(numpy.random.RandomState(seed).randint(-16, 17, 3) / 4.0)
+    return tnp.asarray(_drawn(seed).copy())
+
+
+_TENSOR = type(tensor(0))
 
 
 class State:
@@ -270,7 +280,7 @@ def described(x, seen=None):
     if id(x) in seen:
         return ["again", seen[id(x)]]
     seen[id(x)] = len(seen)
-    if isinstance(x, type(tensor(0))):
+    if isinstance(x, _TENSOR):
         tensors = seen.setdefault("tensors", [])
         shared = [number for number, other in tensors if x.shares_memory(other)]
         tensors.append((seen[id(x)], x))

@@ -3,9 +3,12 @@
 Graphs are evaluated here, not compiled; compiled ones are held against the same programs by `bench/functions`.
 """
 
+import json
 import pathlib
 import re
 import runpy
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -39,6 +42,47 @@ def test_random_programs_are_converted():
     """Programs that always ran imperatively would agree as well."""
     counts = [random_functions.compare(seed).statistics() for seed in range(3)]
     assert sum(each["converted"] for each in counts) >= 8
+
+
+@pytest.mark.parametrize("seed", [34, 398])
+def test_random_programs_end(seed):
+    """Breaks if a loop of these may make the list longer that it goes over (34), or turn while only the second of its conditions holds (398)."""
+    program = random_functions.Program(seed, of_tensors=0.6, aliases=seed % 3 == 2)
+    names, lines = program.module(f"<program {seed}>"), 0
+    s = random_functions.state(names)
+
+    def counted(frame, event, _):
+        nonlocal lines
+        lines += event == "line"
+        assert lines < 20000, "it does not end"
+        return counted
+
+    sys.settrace(lambda frame, event, _: counted if frame.f_code is names["main"].__code__ else None)
+    try:
+        for arguments in random_functions.calls(seed):
+            try:
+                names["main"](s, *arguments)
+            except ValueError:  # which programs raise
+                pass
+    finally:
+        sys.settrace(None)
+
+
+def test_a_run_of_random_programs_goes_on_where_it_ended(tmp_path):
+    """Breaks if what was done is done again, or a program that differs is not told of."""
+    kept, script = tmp_path / "kept.json", pathlib.Path(random_functions.__file__).parent / "differential.py"
+
+    def run():
+        command = [sys.executable, str(script), "--count", "2", "--modes", "function", "--json", str(kept)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    first = run()
+    assert first.returncode == 0 and "2 of 2 programs in 1 modes, 0 differ" in first.stderr, first.stderr
+    (part,) = json.loads(kept.read_text())
+    assert part["calls"]["calls"] == 16
+    kept.write_text(json.dumps([{**part, "differ": {"1": "program 1 was found before"}}]))
+    again = run()
+    assert again.returncode == 1 and "program 1 was found before" in again.stdout
 
 
 # ---- assumptions
