@@ -474,6 +474,7 @@ private:
     }
     if (!refusal_.empty())
       return wholeNumber(DataType::I64, 0);
+    giveSigns(code, operands);
     Expr result = ofCode(code, operands);
     return result ? result : refuse(*op, "its code has " + code->getName().getStringRef());
   }
@@ -510,6 +511,19 @@ private:
     }
     return apply(Operation::Select,
                  {both(holds(guard.constraints), guard.condition), inside, otherwise});
+  }
+
+  /// Code has no signs: what stands beside an unsigned value, such as a constant, is unsigned where
+  /// that changes nothing.
+  static void giveSigns(mlir::Operation *code, std::vector<Expr> &x) {
+    if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::SelectOp>(code))
+      return;
+    Expr &a = x[x.size() - 2], &b = x.back();
+    auto isOf = [](const Expr &each, TypeClass kind) { return info(each->type).kind == kind; };
+    if (isOf(a, TypeClass::Unsigned) && isOf(b, TypeClass::Signed))
+      b = cast(a->type, b);
+    else if (isOf(a, TypeClass::Signed) && isOf(b, TypeClass::Unsigned))
+      a = cast(b->type, a);
   }
 
   /// Null: there is no such operation.
