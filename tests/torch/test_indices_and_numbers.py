@@ -122,7 +122,7 @@ def test_quotients_are_rounded_as_in_eager(name):
 def test_a_dimension_cut_off_below_zero_is_refused():
     """Breaks if it is rounded down, as dimensions are."""
     with pytest.raises(Exception, match=r"the size TruncToInt\(.*\) has no form in the graph"):
-        compiled(lambda x: x.new_ones(10 + int(-x.shape[0] * 0.5)) + x.sum(), dynamic=True)(torch.ones(5))
+        compiled(lambda x: x.new_ones(10 + int(-x.shape[0] * 0.5)) + x.sum(), dynamic=True, options={"fallback": False})(torch.ones(5))
 
 
 def test_numbers_beyond_64_bits_are_refused_by_name():
@@ -155,4 +155,4 @@ def test_pictures_of_bytes_are_refused_by_name():
     """Breaks if what smooths bytes, with rounding of its own, is taken for that of floats."""
     picture = torch.randint(0, 255, (1, 3, 7, 7), dtype=torch.uint8)
     with pytest.raises(Exception, match=r"test_indices_and_numbers.py:\d+ _upsample_bilinear2d_aa"):
-        compiled(lambda x: F.interpolate(x, size=(3, 3), mode="bilinear", antialias=True))(picture)
+        compiled(lambda x: F.interpolate(x, size=(3, 3), mode="bilinear", antialias=True), options={"fallback": False})(picture)

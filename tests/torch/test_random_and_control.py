@@ -77,7 +77,7 @@ def test_branches_and_loops():
 
 
 def test_operators_that_are_missing_in_branches_are_told():
-    with pytest.raises(Exception, match="special_bessel_j0"):
+    with pytest.warns(UserWarning, match="special_bessel_j0"):  # PyTorch runs the whole of both
         agree(lambda x: torch.cond(x.sum() > 0, lambda x: (torch.special.bessel_j0(x),), lambda x: (x.cos(),), (x,)), torch.randn(3))
 
 
