@@ -403,8 +403,8 @@ std::vector<EntryFile> Store::prune(int64_t mostBytes) {
   return removed;
 }
 
-/// A folder of 33,000 entries takes a tenth of a second to look through, and a program that
-/// compiles many small graphs asks after each. An eighth: so many processes may insert at once
+/// A folder of many entries takes longer to look through than a small graph to compile, and a
+/// program asks after each. An eighth: so many processes may insert at once
 /// before the folder passes its limit unseen.
 void Store::trim() {
   Filling filling;

@@ -26,7 +26,7 @@ from .. import Error, Model, _KeptModel, _tensmith
 from ..lowered import bytes_of, compiled, settings_of
 from . import parts, run, sizes
 from .decompositions import decompositions
-from .lowering import Lowering, Unsupported, check_supported, is_number, lower, missing, name_of, place_of, told
+from .lowering import Lowering, Unsupported, is_number, lower, missing, name_of, place_of, told
 
 
 class CompiledGraph:
@@ -120,7 +120,6 @@ def _graph_of(module, options, static=(), constants=None):
     """The graph compiled, in parts where PyTorch has to run some operators."""
     options = dict(options)
     if not options.pop("fallback", True):
-        check_supported(module.graph, module)
         return CompiledGraph(module, options, static, constants)
     theirs = {node.name: names for node, names in missing(module.graph, module).items()}
     for node in module.graph.nodes:

@@ -84,4 +84,3 @@ def _found(graph, symbol):
                 number.meta["val"] = size
                 return number
     return None
-

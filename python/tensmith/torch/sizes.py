@@ -90,6 +90,7 @@ def broadcast(*shapes):
 
 
 def is_open(value):
+    """Whether it is a number that PyTorch keeps an expression of."""
     return isinstance(value, (torch.SymInt, torch.SymFloat))
 
 
