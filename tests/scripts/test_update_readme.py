@@ -17,7 +17,7 @@ APART = {"batches": 10, "agreed": 10, "largest_of_those": 3e-6}
 GRID = {"passes": 900, "within": 0.93, "geometric_mean": 1.018, "worst": 1.75}
 LAYER = {"in": 3, "out": 96, "window": 11, "size": 128, "batch": 1}
 OF_TRAINING = {
-    "fourier.json": {"grid": {"drawn": 800, "layers": 300, **GRID, "by_pass": dict.fromkeys(("output", "image", "weights"), GRID), "few_channels": GRID},
+    "fourier.json": {"grid": {"drawn": 800, "layers": 300, **GRID, "by_pass": dict.fromkeys(("output", "image", "weights"), GRID), "few_channels": GRID, "unseen": GRID},
                      "layers": {"by_pass": dict.fromkeys(("output", "image", "weights"), 1.5),
                                 "points": [{**LAYER, "pass": each, "ratio": ratio} for each, ratio in (("output", 1.75), ("image", 0.25), ("weights", 5.0))]}},
     "rescaling.json": {"dense": {"epochs": 2, "sgd": {"rate": 0.3, "losses": [[1, 0.25], [1, 0.75]], "errors": [[0.5, 0.125], [0.5, 0.25]]}}},
