@@ -46,7 +46,7 @@ bool mayBeEmpty(RankedTensorType type, unsigned dim) {
 
 Value readOperand(ElementContext &context, Value x, Value inside, bool asBranch,
                   ValueRange indices) {
-  if (!asBranch)
+  if (!asBranch || context.isForNest()) // which looks at each index that is data
     return context.operand(0, indices);
   return readWhere(IndexCode(context), inside, true, zeroElement(context, x),
                    [&] { return context.operand(0, indices); });

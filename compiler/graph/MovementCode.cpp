@@ -142,7 +142,7 @@ Value paddedElement(Operation *op, const IndexCode &code, ValueRange source,
     SmallVector<Value> zeros(type.getRank(), code.constant(0));
     filling = context.operand(value, zeros);
   }
-  if (!inside)
+  if (!inside || context.isForNest()) // which looks at each index that isn't affine
     return context.read(0, source, guarded, filling);
   return readWhere(code, inside, /*asBranch=*/true, filling,
                    [&] { return context.operand(0, source); });

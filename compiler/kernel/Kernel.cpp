@@ -113,6 +113,8 @@ bool canEmitElements(Operation *op) {
 
 bool saysElement(Operation *op) { return canEmitElements(op) || hasWindowElement(op); }
 
+bool mayBeInNest(Operation *op) { return saysElement(op) || isa<graph::Decomposable>(op); }
+
 bool canEmit(Operation *op, const Machine &machine) {
   if (isa<graph::Elementwise, graph::Indexed>(op))
     return canEmitElements(op);

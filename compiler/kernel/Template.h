@@ -136,6 +136,8 @@ bool canEmitElements(mlir::Operation *op);
 /// Whether the operator says its elements, alone or by `emitWindowElement`: then it may be part of
 /// a nest (compiler/nest/RegionNest.h).
 bool saysElement(mlir::Operation *op);
+/// The same, also of an operator that is made of others (graph::Decomposable).
+bool mayBeInNest(mlir::Operation *op);
 
 /// Around which fusion may build a kernel with the operator as its root; null: none.
 const Template *templateBefore(mlir::Operation *op, const Machine &machine);

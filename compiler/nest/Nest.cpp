@@ -146,6 +146,14 @@ Expr cast(DataType type, Expr value) {
   return std::make_shared<Expression>(Expression{Operation::Cast, type, {std::move(value)}});
 }
 
+Expr checked(Expr value, Expr condition, std::string message, Expr told) {
+  DataType type = value->type;
+  Expression result{
+      Operation::Check, type, {std::move(value), std::move(condition), std::move(told)}};
+  result.reports[0] = {std::move(message)};
+  return std::make_shared<Expression>(std::move(result));
+}
+
 Expr byOperator(std::string name, std::vector<Expr> operands) {
   Expression result{Operation::Operator, operands[0]->type, std::move(operands)};
   result.name = std::move(name);
@@ -338,6 +346,10 @@ struct Verifier {
       return count(3) &&
              (e.operands[0]->type == DataType::Bool || fail("a condition is no bool")) &&
              (e.operands[1]->type == e.operands[2]->type || fail("the two values have two types"));
+    if (e.operation == Check)
+      return count(3) &&
+             ((e.operands[1]->type == DataType::Bool && e.operands[2]->type == DataType::I64) ||
+              fail("a check has no bool, or tells no i64"));
     if (e.operation == Operation::Function)
       return !e.operands.empty() || fail("a function has no operands");
     if (e.operation == Operator)
@@ -428,7 +440,7 @@ static const char *const kOperationNames[] = {
     "constant", "index",    "load", "operator", "function", "+",   "-",      "*",    "/",    "%",
     "floordiv", "floormod", "min",  "max",      "pow",      "neg", "abs",    "exp",  "log",  "sqrt",
     "rsqrt",    "sin",      "cos",  "tan",      "tanh",     "erf", "floor",  "ceil", "rint", "<",
-    "<=",       "==",       "!=",   "and",      "or",       "not", "select", "cast"};
+    "<=",       "==",       "!=",   "and",      "or",       "not", "select", "cast", "check"};
 
 static std::string list(const std::vector<Expr> &all, const char *open, const char *close);
 

@@ -157,6 +157,8 @@ enum class Operation : uint8_t {
   Not,
   Select, // condition, value where true, value where false; both are evaluated
   Cast,   // between element types; floats to integers round towards zero, and saturate
+  Check,  // the first operand; where the second, a Bool, doesn't hold, `reports` of 0 is reported
+          // with the third, an I64
 };
 
 /// A function of numbers that a front end has code for.
@@ -168,7 +170,8 @@ struct ScalarFunction {
 };
 
 struct Expression;
-/// What is reported of a gather's index that is outside. The element read then is another one.
+/// What is reported of a gather's index that is outside (the element read then is another one), or
+/// of a check.
 struct Report {
   std::string message; // "{}" stands for the index, counted from `low` on
   Affine low = {};     // over parameters
@@ -187,8 +190,9 @@ struct Expression {
   std::string tensor = {};
   std::string name = {}; // Operator: "asin"
   std::shared_ptr<const ScalarFunction> function = {};
-  std::vector<Constraint> guard = {};    // Load: it is read only where all of them hold
-  std::map<size_t, Report> reports = {}; // Load: of dimensions; others have words of their own
+  std::vector<Constraint> guard = {}; // Load: it is read only where all of them hold
+  std::map<size_t, Report> reports =
+      {}; // Load: of dimensions; others have words of their own. Check
   /// Load: its indices are reported only where its last operand holds.
   bool isConditional = false;
 };
@@ -202,6 +206,9 @@ Expr load(const Tensor &tensor, std::vector<Affine> indices);
 /// The element where all of `guard` holds, else `otherwise`: padding, for instance.
 Expr read(const Tensor &tensor, std::vector<Affine> indices, std::vector<Constraint> guard,
           Expr otherwise);
+/// The value; where the condition, a Bool, doesn't hold, the run ends with the message, in which
+/// "{}" stands for `told`, an I64.
+Expr checked(Expr value, Expr condition, std::string message, Expr told);
 /// Comparisons are Bool, all others of the first operand's type, Select of the second's.
 Expr apply(Operation operation, std::vector<Expr> operands);
 Expr cast(DataType type, Expr value);

@@ -180,6 +180,7 @@ void NestCode::emitBranch(Value condition, llvm::function_ref<void()> then,
   auto branch = builder.create<scf::IfOp>(math_.location, ValueRange(before).getTypes(), condition,
                                           /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
+  const Step *around = std::exchange(innermost_, nullptr);
   auto fill = [&](Block *block, llvm::function_ref<void()> run) {
     setRegisters(before);
     if (block->mightHaveTerminator())
@@ -190,6 +191,7 @@ void NestCode::emitBranch(Value condition, llvm::function_ref<void()> then,
   };
   fill(branch.thenBlock(), then);
   fill(branch.elseBlock(), otherwise);
+  innermost_ = around;
   setRegisters(branch.getResults());
 }
 
@@ -198,6 +200,7 @@ void NestCode::emitCarried(const Step &loop, Value lower, Value upper) {
   std::optional<Value> before;
   if (outer != variables.end())
     before = outer->second;
+  const Step *around = std::exchange(innermost_, &loop);
   SmallVector<Value> last =
       kernel::emitReduction(math_, lower, upper, math_.constant(loop.step), registerValues(),
                             [&](Value index, ValueRange carried) {
@@ -208,6 +211,7 @@ void NestCode::emitCarried(const Step &loop, Value lower, Value upper) {
                                 emit(each);
                               return registerValues();
                             });
+  innermost_ = around;
   if (!registers_.empty())
     setRegisters(last);
   variables.erase(loop.variable);

@@ -20,6 +20,7 @@ public:
 
   std::map<std::string, mlir::Value> pointers;  // of tensors
   std::map<std::string, mlir::Value> variables; // parameters and loops, as index
+  int64_t nearBytes = 0; // of memory near the core; rows of larger tables are asked for in advance
 
   void emit(const Step &step);
   mlir::Value value(const Affine &affine);
@@ -84,6 +85,8 @@ private:
   mlir::Value guardedLoad(const Expression &e, Point &point);
   mlir::Value guardMask(const std::vector<Constraint> &guard, Point &point);
   mlir::Value loadPlace(const Tensor &tensor, const Place &place, Along along, mlir::Value mask);
+  mlir::Value checkedValue(const Expression &e, Point &point);
+  void prefetchRun(const Expression &load, size_t rank, const Affine &along, const Point &point);
   mlir::Value loadGathered(const Expression &e, size_t rank, Point &point, mlir::Value mask);
   mlir::Value operation(const Expression &e, mlir::ValueRange operands);
   void storeValue(Point &point, mlir::Value value);
@@ -125,6 +128,8 @@ private:
   Launch launch_;
   const Lanes *lanes_ = nullptr; // of the vector loop around
   mlir::Value mask_;             // null: all lanes
+  /// Serial, with nothing around the points in it but vectors and what is unrolled.
+  const Step *innermost_ = nullptr;
   std::vector<Register> registers_;
 };
 

@@ -195,6 +195,7 @@ private:
     auto isGiven = [&](const Tensor *each) {
       return each->role != Tensor::Role::Local || (parallel && !private_.count(each->name));
     };
+    code.nearBytes = sizes_ ? sizes_->nearBytes : 0;
     if (sizes_ && sizes_->checksBounds)
       for (const Tensor *each : tensors_)
         if (isGiven(each))

@@ -30,6 +30,7 @@ struct KernelSizes {
   std::function<mlir::Value(kernel::IndexMath &, const kernel::SizeValues &, size_t)> parameter;
   std::optional<int64_t> grain = {}; // iterations of parallel loops that are worth a thread
   bool checksBounds = false;
+  int64_t nearBytes = 0; // NestCode.h
 };
 
 /// Unsupported where an operation has no code for its type, ResourceExhausted where isl's limit was

@@ -88,9 +88,11 @@ Result<SizedNest> nestAround(graph::KernelOp kernel, mlir::Operation *main) {
 }
 
 bool takesRegion(graph::KernelOp kernel, mlir::Operation *main, const Machine &) {
-  if (kernel->hasAttr(kernel::kNestAttribute))
-    return true;
   Block &block = kernel.getBody().front();
+  if (kernel->hasAttr(kernel::kNestAttribute)) // there are loops for those that say their elements
+    return llvm::all_of(llvm::make_pointer_range(block.without_terminator()),
+                        kernel::saysElement) ||
+           nestOf(kernel).ok();
   if (!isNest(main) || kernel->getNumResults() != 1 || &block.front() != main ||
       block.getTerminator()->getOperand(0) != main->getResult(0) ||
       llvm::range_size(block.without_terminator()) != 1)
@@ -273,6 +275,7 @@ KernelSizes sizesOf(const SizedNest &made, graph::KernelOp kernel, const Machine
   };
   sizes.grain = asked[kernel::choice::grain];
   sizes.checksBounds = machine.checksBounds;
+  sizes.nearBytes = machine.l2Bytes;
   return sizes;
 }
 

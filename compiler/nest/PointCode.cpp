@@ -250,6 +250,8 @@ Value NestCode::compute(const Expression &e, Point &point) {
     return indexVector(composed(e.affine, point.statement, point.arguments));
   case Operation::Load:
     return e.guard.empty() ? loadOf(e, point) : guardedLoad(e, point);
+  case Operation::Check:
+    return checkedValue(e, point);
   default:
     break;
   }
@@ -277,6 +279,35 @@ Value NestCode::compute(const Expression &e, Point &point) {
   return code.make<arith::ExtFOp>(result.getType(), code.make<arith::TruncFOp>(narrow, result));
 }
 
+/// Lanes are looked at one by one only where one of them doesn't hold.
+Value NestCode::checkedValue(const Expression &e, Point &point) {
+  auto &builder = emitter_.builder();
+  auto location = math_.location;
+  Value result = evaluate(e.operands[0], point);
+  Value holds = evaluate(e.operands[1], point), told = evaluate(e.operands[2], point);
+  const std::string &message = e.reports.at(0).message;
+  auto check = [&](Value condition, Value own) {
+    own = builder.createOrFold<arith::IndexCastOp>(location, builder.getIndexType(), own);
+    emitter_.check(condition, message, own);
+  };
+  if (!isa<VectorType>(holds.getType())) {
+    check(holds, lane(told, 0));
+    return result;
+  }
+  graph::ScalarCode code(builder, location);
+  Value bad = code.bitXor(holds, code.boolean(holds, true));
+  if (mask_)
+    bad = builder.create<arith::AndIOp>(location, bad, mask_);
+  Value isAny = builder.create<vector::ReductionOp>(location, vector::CombiningKind::OR, bad);
+  auto branch = builder.create<scf::IfOp>(location, isAny, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+  Value isFine = code.bitXor(bad, code.boolean(bad, true));
+  for (int64_t number = 0; number < lanes(); ++number)
+    check(lane(isFine, number), lane(told, number));
+  return result;
+}
+
 Value NestCode::evaluate(const Expr &e, Point &point) {
   auto found = point.values.find(e.get());
   if (found != point.values.end())
@@ -287,26 +318,6 @@ Value NestCode::evaluate(const Expr &e, Point &point) {
 }
 
 //===-- Loads --------------------------------------------------------------------------------===//
-
-Value NestCode::inRange(const Expression *load, const Tensor &tensor, size_t dim, Value index,
-                        Value counts) {
-  auto &builder = emitter_.builder();
-  auto location = math_.location;
-  Value isInside = builder.createOrFold<arith::CmpIOp>(location, arith::CmpIPredicate::ult, index,
-                                                       value(tensor.extents[dim]));
-  Report report{"index {} is outside of dimension " + std::to_string(dim) + " of '" + tensor.name +
-                "'"};
-  if (load && load->reports.count(dim))
-    report = load->reports.at(dim);
-  Value isFine = isInside;
-  if (counts) {
-    graph::ScalarCode code(builder, location);
-    Value isIdle = code.bitXor(counts, code.boolean(counts, true));
-    isFine = builder.createOrFold<arith::OrIOp>(location, isInside, isIdle);
-  }
-  emitter_.check(isFine, report.message, math_.add(index, value(report.low)));
-  return isInside;
-}
 
 Value NestCode::loadPlace(const Tensor &tensor, const Place &place, Along along, Value mask) {
   auto &builder = emitter_.builder();
@@ -326,100 +337,6 @@ Value NestCode::loadPlace(const Tensor &tensor, const Place &place, Along along,
     if (!result)
       result = builder.create<arith::ConstantOp>(
           math_.location, builder.getZeroAttr(VectorType::get({count}, own.getType())));
-    result = builder.create<vector::InsertOp>(math_.location, own, result, number);
-  }
-  return result;
-}
-
-NestCode::Inside NestCode::putInside(const Expression &e, MutableArrayRef<Value> indices,
-                                     Value counts) {
-  const Tensor &tensor = *nest_.tensor(e.tensor);
-  Inside result;
-  for (size_t dim = 0; dim < indices.size(); ++dim) {
-    if (e.operands[dim]->operation == Operation::Index)
-      continue;
-    Value holds = inRange(&e, tensor, dim, indices[dim], counts);
-    indices[dim] = math_.select(holds, indices[dim], math_.constant(0));
-    result.holds =
-        result.holds
-            ? emitter_.builder().createOrFold<arith::AndIOp>(math_.location, result.holds, holds)
-            : holds;
-    const Affine &extent = tensor.extents[dim];
-    result.mayBeEmpty |= !extent.isConstant() || extent.constant == 0;
-  }
-  return result;
-}
-
-Value NestCode::loadChecked(const Expression &e, MutableArrayRef<Value> indices, Value counts) {
-  const Tensor &tensor = *nest_.tensor(e.tensor);
-  Inside inside = putInside(e, indices, counts);
-  return readWhere(inside.required(), e.type, 0, [&] {
-    return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices));
-  });
-}
-
-/// A row of a table: the last index runs along the lanes, and the others are one for all of them.
-/// Nothing where it isn't so.
-std::optional<Value> NestCode::loadRun(const Expression &e, size_t rank, Point &point, Value mask) {
-  auto &builder = emitter_.builder();
-  const Tensor &tensor = *nest_.tensor(e.tensor);
-  if (!lanes_ || rank == 0 || e.operands[rank - 1]->operation != Operation::Index)
-    return std::nullopt;
-  // The row is one for all lanes: any will do to ask whether they go along it.
-  Place last = placeOf(e.tensor, {e.operands[rank - 1]}, 1, point.statement, point.arguments);
-  last.indices.insert(last.indices.begin(), rank - 1, Affine(0));
-  if (alongLanes(program_, tensor, last, *lanes_) != Along::Contiguous)
-    return std::nullopt;
-  SmallVector<Value> indices;
-  for (size_t dim = 0; dim + 1 < rank; ++dim)
-    indices.push_back(evaluate(e.operands[dim], point));
-  Value counts = e.isConditional ? evaluate(e.operands.back(), point) : Value();
-  auto isVector = [](Value each) { return each && isa<VectorType>(each.getType()); };
-  if (llvm::any_of(indices, isVector) || isVector(counts))
-    return std::nullopt;
-  for (Value &each : indices)
-    each = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(), each);
-  Inside inside = putInside(e, indices, counts);
-  indices.push_back(value(last.indices.back()));
-  return readWhere(inside.required(), e.type, lanes() > 1 ? lanes() : 0, [&] {
-    return emitter_.load(pointers.at(tensor.name), element(tensor.type), offsetOf(tensor, indices),
-                         lanes(), mask);
-  });
-}
-
-Value NestCode::loadGathered(const Expression &e, size_t rank, Point &point, Value mask) {
-  auto &builder = emitter_.builder();
-  if (std::optional<Value> run = loadRun(e, rank, point, mask))
-    return *run;
-  SmallVector<Value> indices;
-  Value counts = e.isConditional ? evaluate(e.operands.back(), point) : Value();
-  bool isVector = counts && isa<VectorType>(counts.getType());
-  for (size_t dim = 0; dim < rank; ++dim) {
-    indices.push_back(evaluate(e.operands[dim], point));
-    isVector |= isa<VectorType>(indices.back().getType());
-  }
-  auto loadAt = [&](int64_t number) {
-    SmallVector<Value> own;
-    Value isCounted = counts ? lane(counts, number) : Value();
-    Value isDone = mask && isVector ? lane(mask, number) : Value();
-    if (isDone) // of a lane that isn't done the index may be anything
-      isCounted = isCounted ? builder.createOrFold<arith::AndIOp>(math_.location, isCounted, isDone)
-                            : isDone;
-    for (size_t dim = 0; dim < rank; ++dim) {
-      Value index = builder.createOrFold<arith::IndexCastOp>(math_.location, builder.getIndexType(),
-                                                             lane(indices[dim], number));
-      own.push_back(isDone ? math_.select(isDone, index, math_.constant(0)) : index);
-    }
-    return loadChecked(e, own, isCounted);
-  };
-  if (!isVector)
-    return loadAt(0);
-  Value result;
-  for (int64_t number = 0; number < lanes(); ++number) {
-    Value own = loadAt(number);
-    if (!result)
-      result = builder.create<arith::ConstantOp>(
-          math_.location, builder.getZeroAttr(VectorType::get({lanes()}, own.getType())));
     result = builder.create<vector::InsertOp>(math_.location, own, result, number);
   }
   return result;

@@ -2,7 +2,9 @@
 #include "compiler/nest/RegionNest.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Decomposition.h"
 #include "compiler/graph/Lowering.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/kernel/WindowElement.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -24,9 +26,15 @@ struct ElementRead {
   SmallVector<unsigned> guarded;
   Value otherwise; // null: any
 };
+struct ElementCheck {
+  Value condition;
+  std::string message;
+  Value detail; // null: none
+};
 struct JoinedTerms {
   Join join;
   SmallVector<Value> indices, extents, factors;
+  std::vector<ElementCheck> checks; // of each term
 };
 
 class Recorder final : public graph::ElementContext {
@@ -51,10 +59,12 @@ public:
     return size(op_->getResult(number), dim);
   }
   Value reduce(Join join, ValueRange extents, Value initial, Term term, Combine) override {
-    JoinedTerms terms{join, {}, SmallVector<Value>(extents), {}};
+    JoinedTerms terms{join, {}, SmallVector<Value>(extents), {}, {}};
     for (size_t number = 0; number < extents.size(); ++number)
       terms.indices.push_back(iterator("k" + std::to_string(++reduced_)));
+    std::vector<ElementCheck> outside = std::exchange(checks, {});
     terms.factors = term(terms.indices);
+    terms.checks = std::exchange(checks, std::move(outside));
     Value result = placeholder(initial.getType());
     joined.insert({result, std::move(terms)});
     return result;
@@ -63,8 +73,8 @@ public:
     refusal = "its code has a loop that is no reduction";
     return SmallVector<Value>(initial);
   }
-  void check(Value, StringRef, Value) override {
-    refusal = "its indices are data, which has to be checked";
+  void check(Value condition, StringRef message, Value detail) override {
+    checks.push_back({condition, message.str(), detail});
   }
   bool isForNest() const override { return true; }
 
@@ -90,6 +100,7 @@ public:
   llvm::DenseMap<Value, Expr> known; // of values of the code
   llvm::DenseMap<Value, ElementRead> reads;
   llvm::MapVector<Value, JoinedTerms> joined;
+  std::vector<ElementCheck> checks; // of the element, apart from those of terms
   std::string refusal;
 
 private:
@@ -145,9 +156,8 @@ Reduction reductionOf(Join join, DataType type) {
 
 class Bridge {
 public:
-  explicit Bridge(graph::KernelOp kernel)
-      : block_(kernel.getBody().front()), shapes_(kernel.getContext()), parameters_(made_, shapes_),
-        builder_(kernel.getContext()) {
+  Bridge(Block &block, MLIRContext *context)
+      : block_(block), shapes_(context), parameters_(made_, shapes_), builder_(context) {
     builder_.setInsertionPointToEnd(&code_);
   }
   ~Bridge() { code_.clear(); }
@@ -345,9 +355,27 @@ private:
     return use(recorder, made);
   }
 
+  /// They are made where the guard holds.
+  Expr withChecks(Recorder &recorder, mlir::Operation *op, ArrayRef<ElementCheck> checks,
+                  Expr value, const Guard &guard) {
+    Expr isMade = both(holds(guard.constraints), guard.condition);
+    for (const ElementCheck &each : checks) {
+      Expr condition = translate(recorder, op, each.condition, guard);
+      Expr told = each.detail ? translate(recorder, op, each.detail, guard) : number(Affine(0));
+      if (!refusal_.empty())
+        return value;
+      if (isMade)
+        condition = apply(Operation::Or, {apply(Operation::Not, {isMade}), condition});
+      value = checked(value, condition, each.message, told);
+    }
+    return value;
+  }
+
   Expr moved(OpResult value, const Indices &at, const Guard &guard) {
     return record(value, at, [&](Recorder &recorder, Value made) {
-      return rounded(translate(recorder, value.getOwner(), made, guard), typeOf(value));
+      Expr element = translate(recorder, value.getOwner(), made, guard);
+      element = withChecks(recorder, value.getOwner(), recorder.checks, element, guard);
+      return rounded(element, typeOf(value));
     });
   }
 
@@ -365,7 +393,8 @@ private:
     record(cast<OpResult>(value), last.indices, [&](Recorder &recorder, Value made) -> Expr {
       for (auto &[joined, terms] : recorder.joined) {
         DataType type = typeOfJoined(op, joined);
-        bool isLast = joined == made && type == made_.nest.tensor(into)->type;
+        bool isLast =
+            joined == made && type == made_.nest.tensor(into)->type && recorder.checks.empty();
         std::string sum =
             isLast ? into : addTensor(unique("t"), type, value.getType(), Tensor::Role::Local);
         addSums(recorder, op, terms, sum);
@@ -373,7 +402,8 @@ private:
         if (isLast)
           return {};
       }
-      last.value = rounded(translate(recorder, op, made, {}), made_.nest.tensor(into)->type);
+      Expr value = withChecks(recorder, op, recorder.checks, translate(recorder, op, made, {}), {});
+      last.value = rounded(value, made_.nest.tensor(into)->type);
       if (refusal_.empty())
         made_.nest.statements.push_back(last);
       return {};
@@ -420,6 +450,7 @@ private:
       own = rounded(own, type);
       update.value = update.value ? apply(Operation::Multiply, {update.value, own}) : own;
     }
+    update.value = withChecks(recorder, op, terms.checks, update.value, {});
     made_.nest.statements.push_back(std::move(start));
     made_.nest.statements.push_back(std::move(update));
   }
@@ -572,13 +603,14 @@ private:
                        compare.getLhs() == compare.getRhs();
           return isNan ? one(NotEqual) : Expr();
         })
-        .Case([&](arith::CmpIOp compare) { return compared(compare.getPredicate(), x[0], x[1]); })
+        .Case([&](arith::CmpIOp compare) { return compared(compare, x[0], x[1]); })
         .Default([](auto) { return Expr(); });
   }
 
-  static Expr compared(arith::CmpIPredicate predicate, const Expr &a, const Expr &b) {
+  static Expr compared(arith::CmpIOp code, const Expr &a, const Expr &b) {
+    bool isOfIndices = code.getLhs().getType().isIndex();
     using enum nest::Operation;
-    switch (predicate) {
+    switch (code.getPredicate()) {
     case arith::CmpIPredicate::eq:
       return apply(Equal, {a, b});
     case arith::CmpIPredicate::ne:
@@ -591,6 +623,10 @@ private:
       return apply(Less, {b, a});
     case arith::CmpIPredicate::sge:
       return apply(LessEqual, {b, a});
+    case arith::CmpIPredicate::ult: // of an index and a size: 0 <= a < b
+      if (isOfIndices)
+        return both(apply(LessEqual, {number(Affine(0)), a}), apply(Less, {a, b}));
+      return {};
     default:
       return {};
     }
@@ -612,6 +648,23 @@ private:
 
 } // namespace
 
-Result<SizedNest> nestOf(graph::KernelOp kernel) { return Bridge(kernel).run(); }
+Result<SizedNest> nestOf(graph::KernelOp kernel) {
+  auto isWhole = [](mlir::Operation *op) {
+    return !op->hasTrait<OpTrait::IsTerminator>() && !isa<graph::ConstantOp, graph::NoneOp>(op) &&
+           !kernel::saysElement(op);
+  };
+  Block &block = kernel.getBody().front();
+  if (llvm::none_of(llvm::make_pointer_range(block), isWhole))
+    return Bridge(block, kernel.getContext()).run();
+  auto region = std::make_shared<Region>();
+  IRMapping mapping;
+  kernel.getBody().cloneInto(region.get(), mapping);
+  if (failed(graph::takeApart(region->front(), isWhole)))
+    return unsupported("an operator neither says its elements nor is made of others that do");
+  Result<SizedNest> made = Bridge(region->front(), kernel.getContext()).run();
+  if (made.ok())
+    made->region = std::move(region);
+  return made;
+}
 
 } // namespace tensmith::nest

@@ -9,8 +9,9 @@
 // others gathers; a guarded read is one with constraints. A reduction has a statement that begins
 // it and one that joins; what is element-wise or moves elements is computed where it is read.
 //
-// What can't be said is Unsupported, with the operator and the reason: loops that are no
-// reductions, indices that are data and have to be checked.
+// Indices that are data are checked as the code checks them (Operation::Check), where the element
+// is read. What can't be said is Unsupported, with the operator and the reason: loops that are no
+// reductions.
 #pragma once
 
 #include "compiler/graph/Graph.h"
@@ -26,8 +27,8 @@ struct ElementFunction : ScalarFunction {
       : ScalarFunction(op->getName().stripDialect().str()), op(op) {}
 };
 
-/// The tensors are the block's arguments, in their order, and the results. The kernel must outlive
-/// the nest.
+/// The tensors are the block's arguments, in their order, and the results. Operators that have no
+/// element of their own are taken apart, in a copy. The kernel must outlive the nest.
 Result<SizedNest> nestOf(graph::KernelOp kernel);
 
 } // namespace tensmith::nest

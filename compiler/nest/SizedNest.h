@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include <memory>
+
 namespace tensmith::nest {
 
 /// A nest of which parameters are functions of sizes.
@@ -13,6 +15,7 @@ struct SizedNest {
   Nest nest;
   std::vector<mlir::AffineExpr> parameters; // over `symbols`
   std::vector<mlir::StringAttr> symbols;
+  std::shared_ptr<mlir::Region> region = {}; // that functions of the nest are of; null: a kernel's
 };
 
 /// Expressions over symbols of sizes as affine ones over the nest's parameters. What is not affine

@@ -8,6 +8,7 @@
 // before: comprehension C(i, j) +=! A(i, k) * B(k, j)    after: matmul(a, b)
 // before: add(a, b), a of n or 1 numbers, b of m or 1    after: add(broadcast(a), broadcast(b))
 #include "compiler/graph/Comprehension.h"
+#include "compiler/graph/Decomposition.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
@@ -189,33 +190,6 @@ void passPrecision(Operation *before, Operation *op) {
     graph::keepPrecision(made);
 }
 
-/// Gives the values the results' types, where these say the same sizes in other words.
-bool giveTypes(ResultRange results, SmallVectorImpl<Value> &values, graph::GraphBuilder &builder) {
-  for (auto [result, value] : llvm::zip(results, values)) {
-    if (result.use_empty() || (value && value.getType() == result.getType()))
-      continue;
-    auto own = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
-    auto wanted = dyn_cast<RankedTensorType>(result.getType());
-    if (!own || !wanted || own.getElementType() != wanted.getElementType() ||
-        failed(verifyCompatibleShape(own, wanted)))
-      return false;
-    value = builder.reshape(value, builder.shapes.dims(wanted));
-    if (!value || value.getType() != result.getType())
-      return false;
-  }
-  return values.size() >= results.size();
-}
-
-/// What an impossible decomposition left behind.
-void removeBetween(Operation *before, Operation *op) {
-  for (Operation *made = op->getPrevNode(); made != before;) {
-    Operation *next = made->getPrevNode();
-    if (made->use_empty())
-      made->erase();
-    made = next;
-  }
-}
-
 /// The names of all open sizes of a function. Whoever makes up a name for a size has to know them:
 /// two sizes of one name are taken to be equal.
 class SizeNames {
@@ -270,8 +244,8 @@ LogicalResult decompose(func::FuncOp function, const Options &options) {
       SmallVector<Value> results;
       ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
       if (failed(replacement(op, graphBuilder, options, results)) ||
-          !giveTypes(op->getResults(), results, graphBuilder)) {
-        removeBetween(before, op);
+          !graph::giveTypes(op->getResults(), results, graphBuilder)) {
+        graph::eraseBetween(before, op);
         continue;
       }
       passPrecision(before, op);

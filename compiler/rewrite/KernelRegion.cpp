@@ -100,7 +100,7 @@ kernel::Point KernelRegion::begin(ArrayRef<Operation *> sorted, ValueRange resul
   }
   // Operands are laid out once, for the largest sizes.
   kernel::Point asked = options.schedules->pointsOf(key_, main, openSizes.size()).back().point;
-  isNest_ = asked[kernel::choice::asNest] == 1 && llvm::all_of(sorted, kernel::saysElement);
+  isNest_ = asked[kernel::choice::asNest] == 1 && llvm::all_of(sorted, kernel::mayBeInNest);
   return asked;
 }
 

@@ -58,6 +58,22 @@ GRAPHS = {
                        [whole("from", 8), whole("to", 0), whole("along", 0), whole("by", -2)], {"n": 5}),
     "halves": ([node("Mul", "x x", "a"), node("ReduceSum", "a ax", "y", keepdims=0)],
                [tensor("x", [6, 30], TensorProto.FLOAT16)], [tensor("y", [6], TensorProto.FLOAT16)], [whole("ax", 1)], {}),
+    "rows of a table": ([node("Gather", "x i", "g", axis=0), node("Relu", "g", "y")],
+                        [tensor("x", [9, 40]), tensor("i", ["n"], INT)], [tensor("y", ["n", 40])], [], {"n": 7}),
+    "rows of an open table, added up": ([node("Gather", "x i", "g", axis=0), node("ReduceSum", "g ax", "y", keepdims=0)],
+                                        [tensor("x", ["m", 20]), tensor("i", ["n", 6], INT)], [tensor("y", ["n", 20])], [whole("ax", 1)],
+                                        {"m": 5, "n": 3}),
+    "elements by places, padded": ([node("GatherElements", "x i", "g", axis=1), node("Pad", "g pads", "y")],
+                                   [tensor("x", [6, 9]), tensor("i", [6, "n"], INT)], [tensor("y", [6, "p"])], [whole("pads", 0, 1, 0, 2)], {"n": 17}),
+    "places of several dimensions": ([node("GatherND", "x i", "g"), node("Exp", "g", "y")],
+                                     [tensor("x", [5, 6, 18]), tensor("i", ["n", 2], INT)], [tensor("y", ["n", 18])], [], {"n": 4}),
+    "a softmax": ([node("Mul", "x x", "a"), node("Softmax", "a", "s", axis=-1), node("Exp", "s", "y")],
+                  [tensor("x", ["n", 40])], [tensor("y", ["n", 40])], [], {"n": 7}),
+    "a softmax of an open length": ([node("Softmax", "x", "y", axis=-1)], [tensor("x", [5, "n"])], [tensor("y", [5, "n"])], [], {"n": 37}),
+    "rows in norm": ([node("LayerNormalization", "x z b", "c", axis=-1), node("Relu", "c", "y")],
+                     [tensor("x", ["n", 24]), tensor("z", [24]), tensor("b", [24])], [tensor("y", ["n", 24])], [], {"n": 6}),
+    "attention": ([node("Transpose", "k", "t", perm=[0, 2, 1]), node("MatMul", "q t", "s"), node("Softmax", "s", "p", axis=-1), node("MatMul", "p v", "y")],
+                  [tensor("q", [2, "n", 16]), tensor("k", [2, "m", 16]), tensor("v", [2, "m", 16])], [tensor("y", [2, "n", 16])], [], {"n": 5, "m": 9}),
 }  # fmt: skip
 
 
@@ -90,6 +106,9 @@ def test_a_region_is_a_nest_with_the_same_results(tmp_path, name, order):
     for value in GRAPHS[name][1]:
         shape = [each.dim_param and sizes[each.dim_param] or each.dim_value for each in value.type.tensor_type.shape.dim]
         dtype = h.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        if value.name == "i":
+            feed["i"] = rng.integers(-5, 5, shape)
+            continue
         feed[value.name] = rng.integers(-8, 8, shape).astype(dtype) / (4 if name != "the place of an extreme" else 1)
     found, wanted = ours.run(**feed), plain.run(**feed)
     for one, other in zip(found, wanted, strict=True):
@@ -101,16 +120,21 @@ def test_a_region_is_a_nest_with_the_same_results(tmp_path, name, order):
     assert re.search(r"nest, ", shown) and "for want of a nest" not in shown
 
 
-def test_what_has_no_statements_says_so(tmp_path):
-    """Breaks if a nest that can't be made is loops without a word."""
-    model = h.make_model(h.make_graph([node("Gather", "x i", "g", axis=0), node("Relu", "g", "y")], "g",
-                                      [tensor("x", [9, 4]), tensor("i", ["n"], INT)], [tensor("y", ["n", 4])]), opset_imports=[h.make_opsetid("", 18)])  # fmt: skip
-    model.ir_version = 8
-    path = tmp_path / "m.onnx"
-    onnx.save(model, path)
-    ts.compile(path, schedules=nests(tmp_path, path)).save(tmp_path / "m.so")
-    shown = subprocess.run([COMMAND, "inspect", tmp_path / "m.so"], capture_output=True, text=True, check=True).stdout
-    assert "for want of a nest: gather: its indices are data" in shown
+@pytest.mark.parametrize("index", [40, -41, 2**40])
+@pytest.mark.parametrize("name", ["rows of an open table, added up", "elements by places, padded", "places of several dimensions"])
+def test_an_index_outside_is_refused_as_by_loops(tmp_path, name, index):
+    """Breaks if a statement's index is read without a check, or is refused in other words."""
+    path = saved(tmp_path, name)
+    sizes = GRAPHS[name][4]
+    shapes = {value.name: [each.dim_param and sizes[each.dim_param] or each.dim_value for each in value.type.tensor_type.shape.dim] for value in GRAPHS[name][1]}
+    feed = {"x": np.ones(shapes["x"], np.float32), "i": np.zeros(shapes["i"], np.int64)}
+    feed["i"][(-1,) * len(shapes["i"])] = index
+    said = []
+    for compiled in (ts.compile(path, schedules=nests(tmp_path, path)), ts.compile(path)):
+        with pytest.raises(ts.Error) as error:
+            compiled.run(**feed)
+        said.append(str(error.value))
+    assert said[0] == said[1] and f"{index}," in said[0]
 
 
 def test_loops_that_are_asked_for_are_told(tmp_path):

@@ -21,8 +21,8 @@ Result<kernel::EmittedKernel> nestOrKnownReason(graph::KernelOp kernel, mlir::Op
   bool isOpen = !kernel::kernelSymbols(kernel).empty();
   if (isOpen && why.contains("outside of its extents for some sizes"))
     return emitted;
-  for (const char *known : {"its indices are data", "no code", "lp_pool: its code has",
-                            "bit_pack: its code has", "bit_conv: its code has", "of i8 have"})
+  for (const char *known : {"no code", "lp_pool: its code has", "bit_pack: its code has",
+                            "bit_conv: its code has", "of i8 have"})
     if (why.contains(known))
       return emitted;
   return Status(StatusCode::Internal, "this must be a nest: " + why.str());

@@ -193,6 +193,10 @@ private:
       return operand(0) != 0 ? operand(1) : operand(2);
     case Cast:
       return operand(0);
+    case Check:
+      if (operand(1) == 0)
+        throw std::runtime_error(e.reports.at(0).message);
+      return operand(0);
     default:
       throw std::runtime_error("the oracle has no such operation");
     }
