@@ -5,6 +5,7 @@ import types
 
 from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
+from .open_sizes import index_within
 from .recording import dict_of, is_constant, is_member, is_plain_class, order_of, raw
 from .regions import MISSING, UNCLEAR, Choice
 from .residual import MISSING as NOTHING
@@ -101,7 +102,7 @@ class Objects:
         self.recording.lookup(type(x), name)
         if name in ("real", "imag", "__dict__", "strides", "is_ready"):
             raise NotConvertible(f"a tensor's {name} has no conversion")
-        return self.recording.view(x, getattr(x, name))
+        return self.recording.view(x, self.recording.opening.told(getattr(x, name)))
 
     def of_class(self, x, name, after=None):
         """An attribute of a class; after: of those classes that it is derived from behind this one."""
@@ -258,7 +259,9 @@ class Objects:
             if self._is_gathered(x, key) and not (is_of_number and site in r.refused):
                 result = indexing.item(self.interpreter.calls, x, self._in_graph(key))
                 return r.choose(Choice(result, None, x, None, site)) if is_of_number else result  # which is a view
-            return r.view(x, x[self._plain_key(key)])
+            key = self._plain_key(key)
+            index_within(r, x, key)
+            return r.view(x, x[key])
         if method := self._own_method(x, "__getitem__"):
             return self.interpreter.calls.call(method, [key], {})
         key = self._plain_key(key)
@@ -275,6 +278,7 @@ class Objects:
                 raise NotConvertible("a tensor that differs from call to call is an index that is written at; use where")
             key, value = self._plain_key(key), self.interpreter.calls.beside(value, x)
             self.interpreter.calls.note_elements(x)
+            index_within(r, x, key)
             x[key] = value
             return
         if method := self._own_method(x, "__setitem__"):
