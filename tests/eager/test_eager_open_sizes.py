@@ -119,6 +119,17 @@ def test_what_the_library_makes_of_sizes_is_made_again():
     assert counts["conversions"] <= 4 and counts["converted"] >= 10, counts
 
 
+def from_the_end(s, x):
+    s.count += 1
+    return x[-1] * 2, x[:, 1][-2] * 3, (x + 1)[..., -1, :] * 2, x[x.shape[0] - 1, 0] * 2, tnp.sum(x) / x.size, x.size
+
+
+def test_rows_from_the_end_of_an_open_size():
+    # Breaks if the last row is that of the call that was recorded, or the number of elements is none that differs.
+    _, counts = compared(from_the_end, rows([n for n in LENGTHS if n > 1]))
+    assert counts["conversions"] <= 3 and counts["converted"] >= 10, counts
+
+
 def branches(s, x):
     s.count += 1
     if x.shape[0] > 6:
@@ -145,7 +156,7 @@ def shifted(s, x):
 
 def last(s, x):
     s.count += 1
-    return x[-1] * 2
+    return tnp.flip(x, axis=0)[0] * 2
 
 
 def spaced(s, x):

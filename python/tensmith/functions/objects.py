@@ -1,11 +1,13 @@
 """Attributes and elements of a recorded call's objects: Python's look-up, with each place that is read or written told to the recording."""
 
 import enum
+import functools
+import operator
 import types
 
 from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
-from .open_sizes import index_within
+from .open_sizes import axes_of_index, index_within
 from .recording import dict_of, is_constant, is_member, is_plain_class, order_of, raw
 from .regions import MISSING, UNCLEAR, Choice
 from .residual import MISSING as NOTHING
@@ -102,7 +104,10 @@ class Objects:
         self.recording.lookup(type(x), name)
         if name in ("real", "imag", "__dict__", "strides", "is_ready"):
             raise NotConvertible(f"a tensor's {name} has no conversion")
-        return self.recording.view(x, self.recording.opening.told(getattr(x, name)))
+        told = self.recording.opening.told
+        if name == "size" and self.recording.opening.sizes:
+            return functools.reduce(lambda a, b: self.interpreter.calls.operate(operator.mul, a, b), told(x.shape), 1)
+        return self.recording.view(x, told(getattr(x, name)))
 
     def of_class(self, x, name, after=None):
         """An attribute of a class; after: of those classes that it is derived from behind this one."""
@@ -255,6 +260,7 @@ class Objects:
         """site: the index, of the syntax tree."""
         r = self.recording
         if isinstance(x, Tensor):
+            key = self._from_end(x, key) if r.opening.sizes else key
             is_of_number = any(isinstance(each, Traced) for each in (key if isinstance(key, tuple) else [key]))
             if self._is_gathered(x, key) and not (is_of_number and site in r.refused):
                 result = indexing.item(self.interpreter.calls, x, self._in_graph(key))
@@ -270,6 +276,20 @@ class Objects:
         if isinstance(x, (tuple, str, bytes, range)):
             return x[key]
         raise NotConvertible(f"an element of a {type(x).__qualname__} has no conversion")
+
+    def _from_end(self, x, key):
+        """Rows that are counted from the end of an open size are at places that differ."""
+        keys = list(key) if isinstance(key, tuple) else [key]
+        if any(each is None for each in keys):
+            return key
+        if any(each is Ellipsis for each in keys):
+            place = next(i for i, each in enumerate(keys) if each is Ellipsis)
+            keys[place : place + 1] = [slice(None)] * (x.ndim - len(keys) + 1)
+        for i, axis in axes_of_index(x, keys):
+            if type(keys[i]) is int and keys[i] < 0 and x.shape[axis] in self.recording.opening.sizes and self.recording.is_active(x):
+                index_within(self.recording, x, key)
+                keys[i] = self.interpreter.calls.operate(operator.add, self.recording.opening.told(x.shape[axis]), keys[i])
+        return tuple(keys) if isinstance(key, tuple) else keys[0]
 
     def set_item(self, x, key, value):
         r = self.recording

@@ -222,14 +222,20 @@ def index_within(recording, x, key):
     if not recording.opening.sizes:
         return
     keys = key if isinstance(key, tuple) else (key,)
+    for i, axis in axes_of_index(x, keys):
+        each = keys[i]
+        if (needed := max(_reach(bound) for bound in ((each.start, each.stop) if isinstance(each, slice) else (each,)))) > 2:
+            _has(recording, x.shape[axis], needed)
+
+
+def axes_of_index(x, keys):
+    """Pairs of a key's place and the axis that it is of."""
     axis = 0
     for i, each in enumerate(keys):
         if each is Ellipsis:
             axis = x.ndim - sum(other is not None for other in keys[i + 1 :])
-        elif each is not None:
-            needed = max(_reach(bound) for bound in ((each.start, each.stop) if isinstance(each, slice) else (each,)))
-            if needed and axis < x.ndim:
-                _has(recording, x.shape[axis], needed)
+        elif each is not None and axis < x.ndim:
+            yield i, axis
             axis += 1
 
 
