@@ -219,6 +219,34 @@ def test_tensors_of_open_sizes_are_written():
     assert function.statistics()["conversions"] <= 4, function.explain()
 
 
+def stopped(s, x):
+    for _ in range(3):
+        s.optimiser.zero_grad()
+        with ts.record():
+            loss = tnp.mean((x @ s.weight) ** 2.0)
+        if float(loss) < s.limit:
+            break
+        loss.backward()
+        s.optimiser.step()
+    return float(loss)
+
+
+def test_sizes_are_open_beside_branches_that_are_none_of_the_graph_s():
+    # Breaks if a branch that can't be the graph's, in the call that opens sizes, keeps them assumptions.
+    function, found = ts.function(stopped), []
+    for way in (function, stopped):
+        weight = tensor(3, 2)
+        weight.requires_grad = True
+        s = Plain(weight=weight, optimiser=optim.SGD([weight], lr=0.01), limit=1e-6)
+        losses = []
+        for i, n in enumerate([n for n in LENGTHS * 2 if n > 1]):
+            losses.append(way(s, tensor(n, 3, seed=i) * (1e-6 if i > 3 and i % 2 else 1.0)))
+        found.append(losses)
+    assert numpy.allclose(found[0], found[1], 1e-4)
+    counts = function.statistics()
+    assert counts["conversions"] <= 6 and counts["converted"] >= 20, function.explain()
+
+
 def recurrent(s, x):
     state = tnp.zeros((4,), dtype=tnp.float32)
     for row in x:

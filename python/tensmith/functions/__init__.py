@@ -24,7 +24,7 @@ import types
 from .. import _eager
 from .effects import Effects
 from .interpreter import Interpreter
-from .open_sizes import OpenSizes, Pair
+from .open_sizes import NotOpen, OpenSizes, Pair
 from .recording import Recording
 from .scalars import NotConvertible
 
@@ -131,35 +131,46 @@ class Function:
         return entry
 
     def _record(self, arguments, named):
-        refusals, closed = 0, set()
+        closed, refusals = {}, []
         while True:
-            recording = self._recording(OpenSizes(self._refused | closed, self._shapes))
+            recording = self._recording(OpenSizes(self._refused.union(*closed), self._shapes))
             try:
                 ended = self._ended(recording, arguments, named)
                 if ended and recording.opening.sizes:
                     again = [self._recording(recording.opening.again(number)) for number in range(2)]
                     ended = Pair(again, [self._ended(each, arguments, named) for each in again]).common()
             except (NotConvertible, Exception) as error:
-                loop = getattr(error, "relaxes", None)
-                if loop is not None and loop not in self._relaxed | self._refused:
-                    self._relaxed.add(loop)
-                    continue
-                if places := recording.opening.places:
-                    closed |= places
-                    if recording.opening.is_usual():
-                        self._reasons.append(_unconverted(error, "sizes are not open"))
-                        self._refused |= places
-                    continue
-                if not (sites := recording.sites_of(error)):
+                if not self._learns(error, recording, closed, refusals):
                     raise
-                self._reasons.append(_unconverted(error, "not the graph's", min(site.lineno for site in sites)))
-                self._refused |= sites
-                refusals += 1
-                if refusals >= _MOST_REFUSED_SITES:
-                    self._refused |= recording.converted
                 continue
             if ended:
+                self._close(closed)
                 return _Entry(ended.compiled(), ended.text, ended.residual.assumptions)
+
+    def _learns(self, error, recording, closed, refusals):
+        """Whether a recording that has failed is worth another: loops become the graph's, branches, loops and sizes assumptions. closed: of tensors whose sizes
+        are assumptions in this call, what was open and the error; refusals: of branches and loops in this call.
+        """
+        loop = getattr(error, "relaxes", None)
+        if loop is not None and loop not in self._relaxed | self._refused:
+            self._relaxed.add(loop)
+            return True
+        if not isinstance(error, NotOpen) and (sites := recording.sites_of(error)):
+            self._reasons.append(_unconverted(error, "not the graph's", min(site.lineno for site in sites)))
+            self._refused |= sites
+            refusals.append(sites)
+            if len(refusals) >= _MOST_REFUSED_SITES:
+                self._refused |= recording.converted
+            return True
+        closed |= {frozenset(recording.opening.places): (recording.opening, error)} if recording.opening.places else {}
+        return bool(recording.opening.places)
+
+    def _close(self, closed):
+        """A call has a conversion where these sizes are assumptions, which they will be in others, unless this one's are unusual."""
+        for places, (opening, error) in closed.items():
+            if opening.is_usual():
+                self._reasons.append(_unconverted(error, "sizes are not open"))
+                self._refused |= places
 
     def _recording(self, opening):
         return Recording(self._relaxed, self._refused, self._recursive, opening)
