@@ -324,6 +324,8 @@ class Calls:
             return cls(*[self.plain(x) for x in arguments])
         if cls in (set, frozenset):
             return cls(*[map(self.recording.hashed, map(self.recording.pin, self.iterate(x))) for x in arguments])
+        if cls is str and len(arguments) == 1 and self.is_told(arguments[0]):
+            return str(arguments[0])
         if cls in (str, bytes, complex, slice):
             return cls(*map(self._constant, arguments), **{key: self._constant(x) for key, x in named.items()})
         lookup, own = self.recording.lookup, dict_of(object)
@@ -342,6 +344,11 @@ class Calls:
         elif arguments or named:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return made
+
+    @staticmethod
+    def is_told(x):
+        """Whether it is an exception of Python's own kinds, whose text is that of constants."""
+        return isinstance(x, Exception) and type(x).__module__ == "builtins" and all(map(is_constant, x.args))
 
     def _has_own_way(self, cls):
         """Of a named tuple, whether it is made as namedtuple has written it."""
