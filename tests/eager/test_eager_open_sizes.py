@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 tnp = pytest.importorskip("tensmith.numpy")
+import random_sizes  # noqa: E402
 from random_functions import described  # noqa: E402
 from speculated import Plain  # noqa: E402
 
@@ -142,6 +143,12 @@ def test_what_a_size_decides_is_an_assumption():
     # Breaks if truths of sizes are not checked, or are those of the sizes that a call is recorded with again.
     _, counts = compared(branches, rows(LENGTHS * 2))
     assert counts["converted"] >= 20, counts
+
+
+def test_sizes_are_open_once_a_size_has_decided_otherwise():
+    # Breaks if sizes are never open again once a call went another way than one of large sizes.
+    _, counts = compared(branches, rows([6, 5, 4, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]))
+    assert counts["conversions"] <= 4, counts
 
 
 def unrolled(s, x):
@@ -291,3 +298,14 @@ def test_training_with_dropout_on_batches_of_any_size():
         found.append([float(way(s, tensor(n, 5, seed=i), tnp.asarray([0, 1, 2] * n)[:n])) for i, n in enumerate(LENGTHS)])
     assert numpy.allclose(found[0], found[1], 1e-4)
     assert function.statistics()["conversions"] <= 4, function.explain()
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 5))
+def test_random_programs_of_open_sizes_do_the_same(seed):
+    random_sizes.compare(seed)
+
+
+def test_random_programs_have_open_sizes():
+    """Programs whose sizes stay assumptions would agree as well."""
+    functions = [random_sizes.compare(seed, 8) for seed in range(4)]
+    assert any("any size" in each.explain() for each in functions)

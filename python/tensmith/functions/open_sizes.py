@@ -40,7 +40,7 @@ class OpenSizes:
         self._first, self._number = first, number
         self.places = set()  # what is to be refused where the sizes can't be open
         self.sizes, self._fixed = {}, set()  # size here -> Traced; sizes that are not open
-        self.is_short = False
+        self.is_special = False
         self._standing = {} if first is None else dict(zip(first.sizes, first.primes(number)))
         self._course, self._at, self.asked = [], 0, []
 
@@ -71,8 +71,8 @@ class OpenSizes:
             shapes.append(shape)
 
     def is_usual(self):
-        """Whether an open size is none of the others by chance, so that of a number it is known which it is, nor shorter than what is cut of it."""
-        return self._fixed.isdisjoint(self.sizes) and not self.is_short
+        """Whether an open size is none of the others by chance, so that of a number it is known which it is, nor one that the program takes another way for."""
+        return self._fixed.isdisjoint(self.sizes) and not self.is_special
 
     def given(self, tensor, axes):
         """With the sizes that stand for those of its axes."""
@@ -102,8 +102,9 @@ class OpenSizes:
         """By numbers that are known before the graph runs."""
         if self._first is None:
             self._course.append(truth)
-        else:
-            self._next(truth, lambda known: known is truth)
+        elif self._next(truth, lambda known: type(known) is bool) is not truth:
+            self._first.is_special = True
+            raise NotOpen("what the call does depends on a size")
         return truth
 
     def _next(self, value, fits):
@@ -248,7 +249,7 @@ def _has(recording, size, needed):
     found = recording.opening.told(size)
     if isinstance(found, Traced):
         if size < needed:
-            recording.opening.is_short = True
+            recording.opening.is_special = True
             raise NotOpen("a tensor is shorter than what is cut of it")
         recording.assume(f"{found.code} >= {needed}", "shape", f"a size is {needed} at least")
 
