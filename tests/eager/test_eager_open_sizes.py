@@ -122,7 +122,7 @@ def test_what_the_library_makes_of_sizes_is_made_again():
 
 def from_the_end(s, x):
     s.count += 1
-    return x[-1] * 2, x[:, 1][-2] * 3, (x + 1)[..., -1, :] * 2, x[x.shape[0] - 1, 0] * 2, tnp.sum(x) / x.size, x.size
+    return tnp.sum(x[-2:] * 2), tnp.flip(x)[0] * 2, x[:, -2:] + 1, x[-1] * 2, x[:, 1][-2] * 3, (x + 1)[..., -1, :] * 2, x[x.shape[0] - 1, 0] * 2, tnp.sum(x) / x.size, x.size
 
 
 def test_rows_from_the_end_of_an_open_size():
@@ -161,9 +161,9 @@ def shifted(s, x):
     return tnp.sum(x[1:] - x[:-1]), x[1:].shape[0] > 5
 
 
-def last(s, x):
+def strided(s, x):
     s.count += 1
-    return tnp.flip(x, axis=0)[0] * 2
+    return x[::2] * 2
 
 
 def spaced(s, x):
@@ -176,7 +176,7 @@ def keyed(s, x):
     return {x.shape[0]: tnp.sum(x)}, f"{x.shape[0]} rows"
 
 
-@pytest.mark.parametrize("program", [unrolled, shifted, last, spaced, keyed])
+@pytest.mark.parametrize("program", [unrolled, shifted, strided, spaced, keyed])
 def test_sizes_that_are_used_in_other_ways_stay_assumptions(program):
     # Breaks if what two recordings have made of sizes is not compared: what depends on a size is then that of a recording.
     function, counts = compared(program, rows([5, 6, 7, 8, 5, 6, 7, 8, 9, 9, 9]))

@@ -5,6 +5,7 @@ import functools
 import operator
 import types
 
+from .. import numpy as tnp
 from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
 from .open_sizes import axes_of_index, index_within
@@ -260,7 +261,10 @@ class Objects:
         """site: the index, of the syntax tree."""
         r = self.recording
         if isinstance(x, Tensor):
-            key = self._from_end(x, key) if r.opening.sizes else key
+            if r.opening.sizes:
+                if (rows := self._last_rows(x, key)) is not None:
+                    return rows
+                key = self._from_end(x, key)
             is_of_number = any(isinstance(each, Traced) for each in (key if isinstance(key, tuple) else [key]))
             if self._is_gathered(x, key) and not (is_of_number and site in r.refused):
                 result = indexing.item(self.interpreter.calls, x, self._in_graph(key))
@@ -276,6 +280,19 @@ class Objects:
         if isinstance(x, (tuple, str, bytes, range)):
             return x[key]
         raise NotConvertible(f"an element of a {type(x).__qualname__} has no conversion")
+
+    def _last_rows(self, x, key):
+        """x[-k:] of an open size: the first rows of what is turned round, turned round."""
+        keys = list(key) if isinstance(key, tuple) else [key]
+        cut = [each for each in keys if each != slice(None)] if all(isinstance(each, slice) for each in keys) else []
+        if len(cut) != 1 or cut[0].stop is not None or cut[0].step not in (None, 1) or type(cut[0].start) is not int or cut[0].start >= 0:
+            return None
+        (axis,) = [axis for i, axis in axes_of_index(x, keys) if keys[i] is cut[0]]
+        if x.shape[axis] not in self.recording.opening.sizes or not self.recording.is_active(x):
+            return None
+        index_within(self.recording, x, key)
+        first = (slice(None),) * axis + (slice(-cut[0].start),)
+        return self.recording.choose(Choice(tnp.flip(tnp.flip(x, axis=axis)[first], axis=axis), None, x))
 
     def _from_end(self, x, key):
         """Rows that are counted from the end of an open size are at places that differ."""
