@@ -4,12 +4,13 @@
     bench/functions/instructions.py [--only mlp,lstm,lstm_cells] [--steps 32] [--out bench/results/functions-instructions.json]
 
 The steps are those of measure.py. Callgrind counts a process that takes twice as many steps, less one that takes them once, so that nothing of loading or
-conversion is in it. It has no AVX-512: kernels are those of AVX2, in their own cache entries, compiled by a run that isn't counted. Clocks and load change nothing. `guards`: the part
+conversion is in it. It has no AVX-512: kernels are those of AVX2, in their own cache entries, compiled by runs that are not counted. Clocks and load change nothing. `guards`: the part
 of a step's instructions that are checks; reads of what a step needs remain in both.
 What has to be there: valgrind.
 """
 
 import argparse
+import gc
 import json
 import os
 import pathlib
@@ -26,6 +27,7 @@ def take(name, way, steps):
     """The counted process."""
     sys.path.insert(0, str(FOLDER))
     import measure
+    from tensmith import recorded
     from tensmith.functions import residual
 
     residual.unguarded = set(residual.KINDS) if way == "unchecked" else set()
@@ -33,11 +35,14 @@ def take(name, way, steps):
     given = [tuple(words.tensor(x) for x in batch) for batch in data]
     step = measure.ts.function(measure.programs.STEPS[name](words))
     for i in range(WARM + steps):
+        if i == WARM:
+            gc.disable()  # when it collects is no matter of a step
         result = step(*given[i % len(given)])
     result.item()
     measure.ts._eager.wait_for_all()
     if step.statistics()["converted"] < WARM + steps - 4:
         sys.exit(f"{name}: {step.statistics()}")
+    print("compiled", recorded.statistics()["compiled"] + measure.ts._eager.kernel_statistics()["compiled"])
 
 
 def counted(name, way, steps):
@@ -46,13 +51,12 @@ def counted(name, way, steps):
     found = re.search(r"Collected : (\d+)", ended.stderr)
     if ended.returncode or not found:
         sys.exit(f"{name}, {way}: callgrind gave {ended.returncode}\n{ended.stderr[-2000:]}")
-    return int(found[1])
+    return counted(name, way, steps) if "compiled 0" not in ended.stdout else int(found[1])
 
 
 def measured(name, steps):
     counts = {}
     for way in ("checked", "unchecked"):
-        counted(name, way, 0)  # compiles what the cache does not have
         counts[way] = (counted(name, way, 2 * steps) - counted(name, way, steps)) / steps
     return {**{way: round(count) for way, count in counts.items()}, "guards": round(1 - counts["unchecked"] / counts["checked"], 4)}
 
