@@ -10,6 +10,7 @@ from speculated import Plain  # noqa: E402
 
 import tensmith as ts  # noqa: E402
 from tensmith import nn, optim  # noqa: E402
+from tensmith.functions import open_sizes  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -181,6 +182,25 @@ def test_sizes_that_are_used_in_other_ways_stay_assumptions(program):
     # Breaks if what two recordings have made of sizes is not compared: what depends on a size is then that of a recording.
     function, counts = compared(program, rows([5, 6, 7, 8, 5, 6, 7, 8, 9, 9, 9]))
     assert counts["converted"] >= 4 and "sizes are not open" in function.explain(), function.explain()
+
+
+def looked_up(s, places):
+    s.count += 1
+    return tnp.sum(s.table[places], axis=1)
+
+
+def test_stand_ins_are_hardly_larger_than_what_they_stand_for():
+    # Breaks if a call is recorded again with sizes beyond those of all tensors: a batch of a large vocabulary's size.
+    made, take = [], open_sizes.OpenSizes.given
+
+    def given(opening, x, axes):
+        made.append(take(opening, x, axes).shape)
+        return take(opening, x, axes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_sizes.OpenSizes, "given", given)
+        compared(looked_up, [(tnp.asarray([i % 7 for i in range(n)]),) for n in (5, 6, 7, 8, 9)], lambda: {"table": tensor(2000, 3)})
+    assert made and max(shape[0] for shape in made) < 20, made
 
 
 def together(s, x, y):

@@ -49,9 +49,9 @@ class OpenSizes:
         return OpenSizes(self._refused, self._seen, self, number)
 
     def primes(self, number):
-        """Larger than all sizes, so that whatever is a place in a tensor is one."""
+        """Not smaller than the open sizes, so that whatever is a place in a tensor is one, and hardly larger; none of the other sizes."""
         taken = {size for shapes in self._seen.values() for shape in shapes for size in shape}
-        from_ = max(11, *self.sizes, *taken)
+        from_ = max(11, *self.sizes)
         found = itertools.islice((n for n in itertools.count(from_) if n not in taken and all(n % k for k in range(2, int(n**0.5) + 1))), 2 * len(self.sizes))
         return list(found)[number * len(self.sizes) :]
 
