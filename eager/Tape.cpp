@@ -268,7 +268,13 @@ Status Tape::keepFor(const Array &array, const Array &kept) {
 Tape::Number Tape::applied(const ViewStep &step, Number parent) {
   Attributes attributes;
   if (step.name == "slice") {
-    attributes.set("starts", step.starts);
+    // The last element is the same of each size where all are walked down from it.
+    std::vector<int64_t> starts = step.starts;
+    const Shape &shape = values_[size_t(parent)].shape;
+    for (size_t i = 0; i < starts.size(); ++i)
+      if (step.steps[i] == -1 && starts[i] == shape[i] - 1 && shape[i] == step.shape[i])
+        starts[i] = -1;
+    attributes.set("starts", std::move(starts));
     attributes.set("steps", step.steps);
     attributes.set("from_end", step.fromEnd);
   }

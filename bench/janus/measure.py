@@ -3,15 +3,20 @@
 losses of ours are the same.
 
     bench/janus/measure.py [--steps 200] [--scale 2] [--only LSTM,GAN] [--out bench/results/janus.json]
+    bench/janus/measure.py --ablation --out bench/results/janus-ablation.json
 
 All ways take turns, a tenth of the steps at a time, on the same data. Figures are milliseconds a step in CPU time of the process, one thread: the least and the
 median over the tenths but the first, in which programs are converted and compiled, and the median of the ratios within them; `first_s`: what the first tenth takes.
 `torch`, `torch.compile`: the same sources with PyTorch's names (words_of_torch.py); what its compiler refuses is told in its words.
 `apart`: by how much losses differ at most, as parts of them. Rounding grows in training. Programs that act play the games of the first way (cart_pole.py): a
 policy is asked in each step, but a rounded probability chooses no other action.
+
+With `--ablation` ways are what speculation adds, as in the paper: `conversion`: branches and loops are the graph's from the first conversion on, where they have a form there, and numbers are inputs;
+`unrolling`: the course of a call is an assumption, as are the branches that it takes; `specialisation`: so are numbers, which is `ts.function`. `run_ms`: the least tenth's, without conversions.
 """
 
 import argparse
+import ast
 import json
 import os
 import pathlib
@@ -57,9 +62,56 @@ def of_torch(name, scale):
     return found
 
 
+class Relaxed(set):
+    """What differs from call to call: all that is of some types, and what it holds."""
+
+    def __init__(self, *types):
+        self.types = types
+
+    def __contains__(self, x):
+        return isinstance(x, self.types) or super().__contains__(x)
+
+
+def relaxing(*types):
+    """ts.function, which assumes less from the begin."""
+
+    def convert(function):
+        converted = ts.function(function)
+        converted._relaxed = Relaxed(*types)
+        return converted
+
+    return convert
+
+
+def as_it_is(function):
+    return function
+
+
+ABLATION = {"eager": as_it_is, "conversion": relaxing(ast.AST, str), "unrolling": relaxing(str), "specialisation": ts.function}
+
+
+def ablated(name, steps, scale):
+    ways = {}
+    for way, convert in ABLATION.items():
+        ts.nn.manual_seed(3)
+        ways[way] = programs_of_janus.PROGRAMS[name](convert, scale)
+    size, times, losses = max(1, steps // PARTS), {way: [] for way in ways}, {way: [] for way in ways}
+    for first in range(0, steps, size):
+        for way, (_, step) in ways.items():
+            seconds, found = part(step, range(first, min(first + size, steps)))
+            times[way].append(seconds)
+            losses[way] += found
+    result = {way: {"run_ms": round(min(each[1:]) * 1e3, 3), "median_ms": round(statistics.median(each[1:]) * 1e3, 3), "first_s": round(each[0] * size, 3),
+                    "apart": max(abs(a - b) / max(1e-3, abs(a)) for a, b in zip(losses["eager"], losses[way]))} for way, each in times.items()}  # fmt: skip
+    for way, (step, _) in ways.items():
+        if way != "eager":
+            result[way]["statistics"] = step.statistics()
+    return result
+
+
 def measured(name, steps, scale):
     ways = {}
-    for way, convert in {"eager": lambda function: function, "converted": ts.function}.items():
+    for way, convert in {"eager": as_it_is, "converted": ts.function}.items():
         ts.nn.manual_seed(3)
         ways[way] = programs_of_janus.PROGRAMS[name](convert, scale)
     ways |= of_torch(name, scale)
@@ -89,6 +141,7 @@ def main():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--scale", type=int, default=2)
     parser.add_argument("--only", default=",".join(programs_of_janus.PROGRAMS))
+    parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     if options.steps < 2:
@@ -97,9 +150,12 @@ def main():
     if options.out and options.out.exists():
         results = {**json.loads(options.out.read_text()), **results}
     for name in options.only.split(","):
-        results[name] = measured(name, options.steps, options.scale)
-        print(f"{name:>16}: {results[name]['eager']['median_ms']:8.2f} ms eager, {results[name]['converted']['median_ms']:8.2f} ms converted, "
-              f"{results[name]['eager_to_converted']:.2f}x, apart by {results[name]['apart']:.1e}, {results[name]['statistics']}", flush=True)  # fmt: skip
+        results[name] = (ablated if options.ablation else measured)(name, options.steps, options.scale)
+        if options.ablation:
+            print(f"{name:>16}: " + ", ".join(f"{way} {each['run_ms']} ms" for way, each in results[name].items()), flush=True)
+        else:
+            print(f"{name:>16}: {results[name]['eager']['median_ms']:8.2f} ms eager, {results[name]['converted']['median_ms']:8.2f} ms converted, "
+                  f"{results[name]['eager_to_converted']:.2f}x, apart by {results[name]['apart']:.1e}, {results[name]['statistics']}", flush=True)  # fmt: skip
         if options.out:
             options.out.write_text(json.dumps(results, indent=1) + "\n")
 

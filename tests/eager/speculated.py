@@ -11,6 +11,13 @@ class Plain:
         self.__dict__.update(attributes)
 
 
+class Pair:
+    __match_args__ = ("a", "b")
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
 class Double:
     def of(self, x):
         return x * 2

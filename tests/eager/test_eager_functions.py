@@ -159,6 +159,70 @@ def test_branches_of_data_take_both_ways():
     assert function.statistics()["imperative"] <= 2 and ours.count == 40
 
 
+def telling(s, x):
+    try:
+        if float(tnp.sum(x)) > 1:
+            raise ValueError(f"{s.count} is large")
+        return s.missing
+    except (ValueError, AttributeError) as error:
+        s.count += 1
+        return str(error), f"{type(error).__name__}: {error!r:>3}", tnp.sum(x)
+
+
+def test_exceptions_are_told():
+    # Breaks if what a caught exception says ends a conversion, or is that of another call.
+    found = []
+    for way in (ts.function(telling), telling):
+        s = speculated.Plain(count=0)
+        found.append((way, [described([way(s, tensor(3, seed=i % 3)), s.count]) for i in range(9)]))
+    assert found[0][1] == found[1][1]
+    assert found[0][0].statistics()["converted"] >= 4, found[0][0].explain()
+
+
+def by_patterns(s, x):
+    s.count += 1
+    match s.event:
+        case 0 | 1 as number if number == s.count % 2:
+            return x * (number + 2)
+        case None | True:
+            return x + 1
+        case "scale":
+            return x * 0.5
+        case ["sum", *rest] if rest:
+            return sum(rest) + tnp.sum(x)
+        case (first, second):
+            s.seen = [second, first]
+            return x * first - second
+        case {"by": int(by), **others}:
+            s.seen = others
+            return x * by
+        case speculated.Plain(kind="far", at=speculated.Plain(at=at)) if tnp.sum(x) > at:
+            return x - at
+        case speculated.Pair(1, b) | speculated.Pair(b, 1):
+            return x * b
+        case float() | int():
+            return x * s.event
+        case _:
+            s.seen = "nothing"
+    return None
+
+
+def test_patterns_are_matched():
+    # Breaks if a pattern binds, compares or looks up in another order or by other rules than Python's.
+    plain, pair = speculated.Plain, speculated.Pair
+    events = [0, 1, None, True, "scale", ["sum", 1, 2.0], ["sum"], (2, 3), {"by": 3, "more": [1]}, {"by": "x"}, plain(kind="far", at=plain(at=1.0)), plain(kind="far"),
+              pair(1, 4), pair(5, 1), pair(5, 6), 2.5, 7, b"ab", "ab"]  # fmt: skip
+    found = []
+    for way in (ts.function(by_patterns), by_patterns):
+        s, told = speculated.Plain(count=0, seen=None, event=None), []
+        for s.event in [each for each in events for _ in range(3)]:
+            told.append(described([way(s, tensor(2)), s.count, s.seen]))
+        found.append((way, told))
+    (function, ours), (_, theirs) = found
+    assert ours == theirs
+    assert function.statistics()["converted"] >= 15, function.explain()
+
+
 # ---- training
 
 
@@ -196,11 +260,11 @@ def test_what_is_recorded_for_other_sizes_is_the_same_graph():
     nn.manual_seed(3)
     model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
     optimiser, function = optim.Adam(model.parameters(), lr=0.01), ts.function(speculated.trained_twice)
-    for length in range(17, 24):
+    for length in range(17, 24):  # the first length, and all others
         for _ in range(3):
             function(model, optimiser, tensor(length, 5), tnp.asarray([0] * length))
     counts = function.statistics()
-    assert counts["conversions"] == 7 and counts["compilations"] == 1, function.explain()
+    assert counts["conversions"] == 2 and counts["compilations"] == 1, function.explain()
 
 
 def test_windows_that_lie_side_by_side_need_no_places(monkeypatch):

@@ -24,6 +24,7 @@ import types
 from .. import _eager
 from .effects import Effects
 from .interpreter import Interpreter
+from .open_sizes import NotOpen, OpenSizes, Pair
 from .recording import Recording
 from .scalars import NotConvertible
 
@@ -50,7 +51,8 @@ class Function:
         self.__tensmith_function__ = wrapped
         self._warm_up = warm_up
         self._entries, self._relaxed, self._reasons = [], set(), []
-        self._refused, self._recursive = set(), {}  # branches, loops and functions that can't be the graph's; functions that call themselves
+        self._refused, self._recursive = set(), {}  # branches, loops and functions that can't be the graph's, sizes that can't be open; functions that call themselves
+        self._shapes = {}  # of tensors, by what they are: shapes that were seen
         self._refusals, self._raised, self._fell_back = 0, 0, False
         self._counts = dict.fromkeys(("calls", "converted", "conversions", "compilations", "failed_guards", "imperative"), 0)
         self._lock = threading.Lock()
@@ -129,33 +131,66 @@ class Function:
         return entry
 
     def _record(self, arguments, named):
-        refusals = 0
+        closed, refusals = {}, []
         while True:
-            recording = Recording(self._relaxed, self._refused, self._recursive)
-            interpreter = Interpreter(recording)
-            recording.tape.begin()
+            recording = self._recording(OpenSizes(self._refused.union(*closed), self._shapes))
             try:
-                result = interpreter.calls.call(self.__tensmith_function__, *self._admitted(recording, arguments, named))
-                changed = recording.changed_numbers() - self._relaxed
-                if changed or recording.recursive != self._recursive:
-                    self._relaxed |= changed
-                    self._recursive = recording.recursive
-                    continue
-                run, text = Effects(recording).entry(result)
+                ended = self._ended(recording, arguments, named)
+                if ended and recording.opening.sizes:
+                    again = [self._recording(recording.opening.again(number)) for number in range(2)]
+                    ended = Pair(again, [self._ended(each, arguments, named) for each in again]).common()
             except (NotConvertible, Exception) as error:
-                if not (sites := recording.sites_of(error)):
+                if not self._learns(error, recording, closed, refusals):
                     raise
-                self._reasons.append(_unconverted(error, sites))
-                self._refused |= sites
-                refusals += 1
-                if refusals >= _MOST_REFUSED_SITES:
-                    self._refused |= recording.converted
                 continue
-            finally:
-                recording.tape.end()
-                recording.undo()
-                recording.tape.release()
-            return _Entry(run, text, recording.residual.assumptions)
+            if ended:
+                self._close(closed)
+                return _Entry(ended.compiled(), ended.text, ended.residual.assumptions)
+
+    def _learns(self, error, recording, closed, refusals):
+        """Whether a recording that has failed is worth another: loops become the graph's, branches, loops and sizes assumptions. closed: of tensors whose sizes
+        are assumptions in this call, what was open and the error; refusals: of branches and loops in this call.
+        """
+        loop = getattr(error, "relaxes", None)
+        if loop is not None and loop not in self._relaxed | self._refused:
+            self._relaxed.add(loop)
+            return True
+        if not isinstance(error, NotOpen) and (sites := recording.sites_of(error)):
+            self._reasons.append(_unconverted(error, "not the graph's", min(site.lineno for site in sites)))
+            self._refused |= sites
+            refusals.append(sites)
+            if len(refusals) >= _MOST_REFUSED_SITES:
+                self._refused |= recording.converted
+            return True
+        closed |= {frozenset(recording.opening.places): (recording.opening, error)} if recording.opening.places else {}
+        return bool(recording.opening.places)
+
+    def _close(self, closed):
+        """A call has a conversion where these sizes are assumptions, which they will be in others, unless this one's are unusual."""
+        for places, (opening, error) in closed.items():
+            if opening.is_usual():
+                self._reasons.append(_unconverted(error, "sizes are not open"))
+                self._refused |= places
+
+    def _recording(self, opening):
+        return Recording(self._relaxed, self._refused, self._recursive, opening)
+
+    def _ended(self, recording, arguments, named):
+        """What a recorded call is; None where it is to be recorded again, with more that differs from call to call."""
+        interpreter = Interpreter(recording)
+        recording.tape.begin()
+        try:
+            result = interpreter.calls.call(self.__tensmith_function__, *self._admitted(recording, arguments, named))
+            changed = recording.changed_numbers() - self._relaxed
+            if changed or recording.recursive != self._recursive:
+                self._relaxed |= changed
+                self._recursive = recording.recursive
+                return None
+            return Effects(recording).ended(result)
+        finally:
+            recording.tape.end()
+            recording.undo()
+            recording.tape.release()
 
     def _admitted(self, recording, arguments, named):
         names = self.__tensmith_function__.__code__.co_varnames
@@ -191,11 +226,11 @@ class Function:
         return told(self.explain(), [(f"the graph of entry {i}", graph_of(entry.text)) for i, entry in enumerate(self._entries) if entry.text])
 
 
-def _unconverted(error, sites):
-    """Why branches and loops are not the graph's."""
+def _unconverted(error, what, line=None):
+    """Why branches and loops are not the graph's, or sizes not open."""
     why = error.reason if isinstance(error, NotConvertible) else f"{type(error).__name__}: {error}"
-    reason = NotConvertible(f"not the graph's, but an assumption: {why}")
-    reason.line = min(site.lineno for site in sites)
+    reason = NotConvertible(f"{what}, but an assumption: {why}")
+    reason.line = line or getattr(error, "line", None)
     return reason
 
 

@@ -28,7 +28,8 @@ def rules_of(calls):
         found = r.special(type(x), "__len__")
         if isinstance(found, types.FunctionType) and not calls._is_of_library(type(x)):
             return calls.length(calls.call(types.MethodType(found, x), [], {}))
-        return len(r.touch(x) if isinstance(x, (list, dict)) else x)
+        count = len(r.touch(x) if isinstance(x, (list, dict)) else x)
+        return r.opening.told(count) if isinstance(x, Tensor) else count
 
     def number(kind):
         def rule(*arguments):

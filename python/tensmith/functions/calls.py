@@ -16,6 +16,7 @@ from . import indexing, sources
 from .builtin_functions import check_comparable, rules_of
 from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
+from .open_sizes import NotOpen
 from .recording import dict_of, is_constant, is_member, is_plain_class, is_program, raw
 from .recursion import Recursion, is_structure
 from .scalars import PURE, NotConvertible, Range, Traced, is_number, plain
@@ -93,6 +94,8 @@ class Calls:
             return iter(range(*(self.recording.pin(each, "trip count", relaxes) for each in x.bounds)))
         if isinstance(x, Traced):
             raise TypeError("a number is not iterable")
+        if isinstance(x, Tensor) and x.ndim and x.shape[0] in self.recording.opening.sizes:
+            raise NotOpen("a loop over rows is unrolled by a size", relaxes)
         found = self.recording.special(type(x), "__iter__")
         if isinstance(found, types.FunctionType) and not self._is_of_library(type(x)):
             return self.iterate(self.call(types.MethodType(found, x), [], {}))
@@ -110,22 +113,22 @@ class Calls:
         """Of an iterator its values."""
         return list(self.iterate(x)) if hasattr(x, "__next__") else x
 
-    def plain(self, x):
-        """A value that something native looks into: numbers become assumptions."""
+    def plain(self, x, has_sizes=False):
+        """A value that something native looks into: numbers become assumptions, but for sizes where what makes of them is compared (open_sizes.py)."""
         r = self.recording
         if isinstance(x, Traced):
-            return r.pin(x)
+            return x.value if has_sizes and r.is_size(x) else r.pin(x)
         if isinstance(x, Range):
             return range(*map(r.pin, x.bounds))
         if type(x) in (list, dict):
             r.touch(x)
         if type(x) is list:
-            parts = [self.plain(each) for each in x]
+            parts = [self.plain(each, has_sizes) for each in x]
             return x if all(a is b for a, b in zip(parts, x)) else parts
         if type(x) is tuple:
-            return tuple(self.plain(each) for each in x)
+            return tuple(self.plain(each, has_sizes) for each in x)
         if type(x) is dict:
-            parts = {key: self.plain(value) for key, value in x.items()}
+            parts = {key: self.plain(value, has_sizes) for key, value in x.items()}
             return x if all(parts[key] is value for key, value in x.items()) else parts
         if isinstance(x, (types.FunctionType, types.MethodType)):
             return self.function_for_library(x)
@@ -155,6 +158,9 @@ class Calls:
         if any(isinstance(x, Traced) for x in operands):
             if function in PURE and all(is_number(x) for x in operands):
                 return self.pure(function, operands)
+        if function in (operator.eq, operator.ne) and all(type(x) is tuple for x in operands) and any(isinstance(x, Traced) for each in operands for x in each):
+            a, b = operands
+            return (len(a) == len(b) and all(self.truth(self.operate(operator.eq, *pair)) for pair in zip(a, b))) == (function is operator.eq)
         if any(isinstance(x, (types.MethodType, functools.partial)) for x in operands):
             raise NotConvertible(f"{function.__name__} of methods has no conversion")
         if function in (operator.eq, operator.ne) and all(isinstance(x, types.FunctionType) for x in operands):
@@ -318,6 +324,8 @@ class Calls:
             return cls(*[self.plain(x) for x in arguments])
         if cls in (set, frozenset):
             return cls(*[map(self.recording.hashed, map(self.recording.pin, self.iterate(x))) for x in arguments])
+        if cls is str and len(arguments) == 1 and self.is_told(arguments[0]):
+            return str(arguments[0])
         if cls in (str, bytes, complex, slice):
             return cls(*map(self._constant, arguments), **{key: self._constant(x) for key, x in named.items()})
         lookup, own = self.recording.lookup, dict_of(object)
@@ -336,6 +344,11 @@ class Calls:
         elif arguments or named:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return made
+
+    @staticmethod
+    def is_told(x):
+        """Whether it is an exception of Python's own kinds, whose text is that of constants."""
+        return isinstance(x, Exception) and type(x).__module__ == "builtins" and all(map(is_constant, x.args))
 
     def _has_own_way(self, cls):
         """Of a named tuple, whether it is made as namedtuple has written it."""
@@ -406,10 +419,9 @@ class Calls:
         codes = [each.code if isinstance(each, Traced) else r.residual.constant(each) for each in (key, drawn)]
         if any(isinstance(each, Traced) and each.stage for each in (key, drawn)):
             raise NotConvertible("a random stream's state was read from a tensor")
-        shape = self.plain(shape)
-        rest = ", ".join(r.residual.constant(each) for each in (shape, dtype))
-        value = _eager.random(kind, plain(key), plain(drawn), shape, dtype)
-        return r.made(f"{r.residual.constant(_eager.random)}({kind!r}, {', '.join(codes)}, {rest})", value)
+        sizes = ", ".join(each.code if r.is_size(each) else r.residual.constant(r.pin(each)) for each in shape)
+        value = _eager.random(kind, plain(key), plain(drawn), self.plain(list(shape), has_sizes=True), dtype)
+        return r.made(f"{r.residual.constant(_eager.random)}({kind!r}, {', '.join(codes)}, [{sizes}], {r.residual.constant(dtype)})", value)
 
     def _with_executed(self, function):
         """A function of derivatives has functions of the program within; they are executed here."""
@@ -435,13 +447,13 @@ class Calls:
             raise NotConvertible(str(error)) from None
         for x in arguments:
             self.recording.view(x, result)
-        return result
+        return self.recording.opening.told(result)
 
     def _given(self, x):
         if isinstance(x, Tensor):
             self.recording.check_known(x)
             return x
-        x = self.recording.native(self.plain(self.listed(x)))
+        x = self.recording.native(self.plain(self.listed(x), has_sizes=True))
         if isinstance(x, (Interpreted, _Called, Tensor, list, tuple, dict, set)) or not is_plain_class(type(x)):
             return x
         if callable(x) and type(x).__module__.startswith(("tensmith.numpy", "tensmith.recorded")):

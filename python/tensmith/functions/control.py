@@ -48,7 +48,7 @@ def leaves(node):
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             continue
         is_loop = isinstance(each, (ast.For, ast.While))
-        pending += [(child, in_loop or is_loop) for child in ast.iter_child_nodes(each) if isinstance(child, (ast.stmt, ast.ExceptHandler))]
+        pending += [(child, in_loop or is_loop) for child in ast.iter_child_nodes(each) if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case))]
     return False
 
 

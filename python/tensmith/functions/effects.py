@@ -209,8 +209,8 @@ class Effects:
 
     # ---- all together
 
-    def entry(self, result):
-        """The residual's function, and the text of its graph (None where there is none)."""
+    def ended(self, result):
+        """The recorded call as a whole."""
         recording, residual = self.recording, self.residual
         result = self.code_of(result)
         self.collect()
@@ -218,14 +218,31 @@ class Effects:
         if len(recording.mutable) > 1:
             residual.check_several("distinct", recording.mutable, [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
         if not recording.graph_outputs:
-            return residual.compiled([], None, None, result), None
+            return Ended(residual, result, [])
         text, arrays, kinds = recording.tape.program(recording.graph_outputs)
-        codes = []
+        inputs = []
         for array in arrays:
             entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)
-            codes.append(entry.code if entry else residual.constant(array))
-        may_fail = any(step in text for step in ("while|", "branch|", "gather"))
-        return residual.compiled(codes, program_of(text), kinds, result, may_fail), text
+            inputs.append(entry.code if entry else array)
+        return Ended(residual, result, inputs, text, kinds)
+
+
+class Ended:
+    """result: code; text: of the graph, None where there is none; inputs: of the graph, codes or tensors that are the same in any call; types: of its outputs,
+    or code that gives them.
+    """
+
+    def __init__(self, residual, result, inputs, text=None, types=None):
+        self.residual, self.result, self.inputs, self.text, self.types = residual, result, inputs, text, types
+
+    def compiled(self):
+        """The residual's function."""
+        if self.text is None:
+            return self.residual.compiled([], None, None, self.result)
+        inputs = [each if isinstance(each, str) else self.residual.constant(each) for each in self.inputs]
+        types = self.types if isinstance(self.types, str) else self.residual.constant(self.types)
+        may_fail = any(step in self.text for step in ("while|", "branch|", "gather"))
+        return self.residual.compiled(inputs, program_of(self.text), types, self.result, may_fail)
 
 
 def _instance(kind, attributes):

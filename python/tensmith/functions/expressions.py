@@ -164,7 +164,7 @@ class Expressions:
     def _formatted(self, node, frame):
         x = self.value(node.value, frame)
         x = self.recording.pin(x)
-        if type(x) not in (int, float, str, bool, type(None)):
+        if type(x) not in (int, float, str, bool, type(None)) and not self.calls.is_told(x):
             raise NotConvertible(f"a {type(x).__name__} becomes text")
         convert = {115: str, 114: repr, 97: ascii}.get(node.conversion, lambda x: x)
         return format(convert(x), self.value(node.format_spec, frame) if node.format_spec else "")

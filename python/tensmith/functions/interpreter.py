@@ -14,6 +14,7 @@ from . import sources
 from .control import Control, End, leaves
 from .expressions import IN_PLACE, Expressions
 from .frames import Interpreted, Rest
+from .matching import Matching
 from .recording import Recording, is_plain_class
 from .regions import UNCLEAR
 from .rows import rows_of
@@ -38,7 +39,7 @@ class _Continue(BaseException):
     pass
 
 
-class Interpreter(Expressions):
+class Interpreter(Expressions, Matching):
     def __init__(self, recording: Recording):
         from .calls import Calls
 

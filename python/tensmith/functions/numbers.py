@@ -8,6 +8,7 @@ from .. import _eager
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import ingraph
+from .open_sizes import NotOpen
 from .scalars import TYPES_VARY, NotConvertible, Traced, plain
 
 
@@ -19,6 +20,10 @@ class Numbers:
         if not isinstance(x, Traced):
             return x
         if x.stage == 0:
+            if kind == "trip count" and self.is_size(x):
+                raise NotOpen("a loop is unrolled by a size", relaxes)
+            if type(x.value) is bool:
+                self.opening.decided(x.value)
             self.check(x.code, "equal", x.value, kind, f"a number is {x.value!r}", relaxes)
             return x.value
         if self.regions:
@@ -49,11 +54,21 @@ class Numbers:
 
     def _computed_before(self, function, arguments, value):
         name = self.residual.let(f"{self.residual.constant(function)}({', '.join(self._codes(arguments))})", 0)
+        if any(map(self.is_size, arguments)):
+            self.size_codes.add(name)
         if type(value) not in (int, float):
             return self.pin(Traced(value, name, 0), "branch")
         if function in TYPES_VARY:
             self.assume(f"type({name}) is {type(value).__name__}", "type", f"a result is {type(value).__name__}")
         return Traced(value, name, 0)
+
+    def size(self, x):
+        """The number is a size, or computed of one, which shapes of tensors may have as it is (open_sizes.py)."""
+        self.size_codes.add(x.code)
+        return x
+
+    def is_size(self, x):
+        return isinstance(x, Traced) and x.stage == 0 and x.code in self.size_codes
 
     def _code_behind(self, function, arguments, value):
         def code():
@@ -115,7 +130,7 @@ class Numbers:
 
     def scalar_of(self, tensor, convert):
         """A number that the program reads from a tensor."""
-        value = convert(self.quietly(lambda: tensor.item()))
+        value = self.opening.read(convert(self.quietly(lambda: tensor.item())))
         is_large = type(value) is int and abs(value) >= ingraph.LARGEST
         number = ingraph.scalar(tensor, type(value)) if type(value) in ingraph.DTYPES and not is_large else None
         if self.regions:

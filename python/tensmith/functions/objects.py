@@ -1,10 +1,14 @@
 """Attributes and elements of a recorded call's objects: Python's look-up, with each place that is read or written told to the recording."""
 
 import enum
+import functools
+import operator
 import types
 
+from .. import numpy as tnp
 from ..numpy.dtypes import SIGNED, Tensor
 from . import indexing
+from .open_sizes import axes_of_index, index_within
 from .recording import dict_of, is_constant, is_member, is_plain_class, order_of, raw
 from .regions import MISSING, UNCLEAR, Choice
 from .residual import MISSING as NOTHING
@@ -101,7 +105,10 @@ class Objects:
         self.recording.lookup(type(x), name)
         if name in ("real", "imag", "__dict__", "strides", "is_ready"):
             raise NotConvertible(f"a tensor's {name} has no conversion")
-        return self.recording.view(x, getattr(x, name))
+        told = self.recording.opening.told
+        if name == "size" and self.recording.opening.sizes:
+            return functools.reduce(lambda a, b: self.interpreter.calls.operate(operator.mul, a, b), told(x.shape), 1)
+        return self.recording.view(x, told(getattr(x, name)))
 
     def of_class(self, x, name, after=None):
         """An attribute of a class; after: of those classes that it is derived from behind this one."""
@@ -254,11 +261,17 @@ class Objects:
         """site: the index, of the syntax tree."""
         r = self.recording
         if isinstance(x, Tensor):
+            if r.opening.sizes:
+                if (rows := self._last_rows(x, key)) is not None:
+                    return rows
+                key = self._from_end(x, key)
             is_of_number = any(isinstance(each, Traced) for each in (key if isinstance(key, tuple) else [key]))
             if self._is_gathered(x, key) and not (is_of_number and site in r.refused):
                 result = indexing.item(self.interpreter.calls, x, self._in_graph(key))
                 return r.choose(Choice(result, None, x, None, site)) if is_of_number else result  # which is a view
-            return r.view(x, x[self._plain_key(key)])
+            key = self._plain_key(key)
+            index_within(r, x, key)
+            return r.view(x, x[key])
         if method := self._own_method(x, "__getitem__"):
             return self.interpreter.calls.call(method, [key], {})
         key = self._plain_key(key)
@@ -268,6 +281,33 @@ class Objects:
             return x[key]
         raise NotConvertible(f"an element of a {type(x).__qualname__} has no conversion")
 
+    def _last_rows(self, x, key):
+        """x[-k:] of an open size: the first rows of what is turned round, turned round."""
+        keys = list(key) if isinstance(key, tuple) else [key]
+        cut = [each for each in keys if each != slice(None)] if all(isinstance(each, slice) for each in keys) else []
+        if len(cut) != 1 or cut[0].stop is not None or cut[0].step not in (None, 1) or type(cut[0].start) is not int or cut[0].start >= 0:
+            return None
+        (axis,) = [axis for i, axis in axes_of_index(x, keys) if keys[i] is cut[0]]
+        if x.shape[axis] not in self.recording.opening.sizes or not self.recording.is_active(x):
+            return None
+        index_within(self.recording, x, key)
+        first = (slice(None),) * axis + (slice(-cut[0].start),)
+        return self.recording.choose(Choice(tnp.flip(tnp.flip(x, axis=axis)[first], axis=axis), None, x))
+
+    def _from_end(self, x, key):
+        """Rows that are counted from the end of an open size are at places that differ."""
+        keys = list(key) if isinstance(key, tuple) else [key]
+        if any(each is None for each in keys):
+            return key
+        if any(each is Ellipsis for each in keys):
+            place = next(i for i, each in enumerate(keys) if each is Ellipsis)
+            keys[place : place + 1] = [slice(None)] * (x.ndim - len(keys) + 1)
+        for i, axis in axes_of_index(x, keys):
+            if type(keys[i]) is int and keys[i] < 0 and x.shape[axis] in self.recording.opening.sizes and self.recording.is_active(x):
+                index_within(self.recording, x, key)
+                keys[i] = self.interpreter.calls.operate(operator.add, self.recording.opening.told(x.shape[axis]), keys[i])
+        return tuple(keys) if isinstance(key, tuple) else keys[0]
+
     def set_item(self, x, key, value):
         r = self.recording
         if isinstance(x, Tensor):
@@ -275,6 +315,7 @@ class Objects:
                 raise NotConvertible("a tensor that differs from call to call is an index that is written at; use where")
             key, value = self._plain_key(key), self.interpreter.calls.beside(value, x)
             self.interpreter.calls.note_elements(x)
+            index_within(r, x, key)
             x[key] = value
             return
         if method := self._own_method(x, "__setitem__"):

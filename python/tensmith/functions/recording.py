@@ -19,6 +19,7 @@ from .. import _eager
 from ..numpy import dtypes
 from ..numpy.dtypes import Tensor
 from .numbers import Numbers
+from .open_sizes import OpenSizes, shape_of
 from .regions import Place, snapshot_of
 from .residual import MISSING, Assumption, Residual
 from .scalars import NotConvertible, Traced, is_number
@@ -82,10 +83,12 @@ def is_plain_class(cls):
 
 
 class Recording(Numbers):
-    def __init__(self, relaxed, refused=(), recursive=None):
+    def __init__(self, relaxed, refused=(), recursive=None, opening=None):
         self.relaxed = relaxed  # paths of numbers that differ from call to call, and branches, loops and functions (of the syntax tree) that do
         self.refused = refused  # of these what can't be the graph's
         self.recursive = dict(recursive or {})  # functions that call themselves on structures, and which argument these are
+        self.opening = opening or OpenSizes(refused, {})
+        self.size_codes = set()
         self.residual = Residual()
         self.tape = _eager.tape(True)
         self.line = None
@@ -342,9 +345,14 @@ class Recording(Numbers):
             raise NotConvertible(f"{what} is complex")
         like = _eager.broadcast_to(_eager.full([], 0, tensor.dtype), list(tensor.shape))
         self.check(code, "leaf" if tensor.requires_grad else "tensor", like, of_type, f"{what} is a tensor of {tensor.dtype}")
-        self.check(code, "shape", like, "shape", f"{what} has the shape {tensor.shape}")
+        given, axes = None, self.opening.axes(what, tensor.shape)
+        self.opening.saw(what, tensor.shape, axes)
+        if axes:
+            given = shape_of(self, code, tensor, what, axes)
+        else:
+            self.check(code, "shape", like, "shape", f"{what} has the shape {tensor.shape}")
         self.mutable.append(code)
-        entry = self.fed(code, tensor, what)
+        entry = self.fed(code, tensor, what, given=given)
         self._by_tensor[id(tensor)] = entry
         if tensor.requires_grad and tensor.grad is not None:
             gradient = self.fed(f"{code}.grad", tensor.grad, what + ".grad")  # no name: it is read where it is used alone
@@ -352,12 +360,12 @@ class Recording(Numbers):
             entry.copy.grad = gradient.copy
         return entry.copy
 
-    def fed(self, code, tensor, what, made=False):
-        """An input of the graph: what `code` gives before each run. The program works on a copy of what the tape watches."""
+    def fed(self, code, tensor, what, made=False, given=None):
+        """An input of the graph: what `code` gives before each run. The program works on a copy of what the tape watches, which has the elements of `given`."""
         if self.is_of_case(code):
             raise NotConvertible(f"{what} is a tensor of an object of a recursion")
         with self._before_regions():
-            watched = _eager.copy(tensor)
+            watched = _eager.copy(tensor if given is None else given)
             if tensor.requires_grad:
                 watched.requires_grad = True
             number = self.tape.watch(watched, True)

@@ -258,8 +258,13 @@ class Residual:
 
     # ---- all together
 
+    def parts(self):
+        """All that it is, for a comparison with another."""
+        lines = [[each if isinstance(each, str) else each() for each in level] for level in self._lines]
+        return [lines, self.after, self.effects, [each.steps for each in self._steps], list(self.constants.items())]
+
     def compiled(self, inputs, program, types, result, may_fail=False):
-        """The function of (arguments, named arguments, an empty list `failed`); gives `failed` where an assumption does not hold."""
+        """The function of (arguments, named arguments, an empty list `failed`); gives `failed` where an assumption does not hold. inputs, types, result: code."""
         lines = ["def run(arguments, named, failed):", " try:"]
         behind = [] if program is None else self._graph(inputs, program, types, may_fail)
         behind += ["  " + line for line in self.after] + ["  pass", " except Exception: return failed"]
@@ -283,5 +288,5 @@ class Residual:
         return [*lines, f"{''.join(each + ', ' for each in out)} = got"] if out else lines
 
     def _graph(self, inputs, program, types, may_fail):
-        lines = [f"  inputs = [{', '.join(inputs)}]", f"  outs = {self.constant(program.run)}(inputs, {self.constant(types)})"]
+        lines = [f"  inputs = [{', '.join(inputs)}]", f"  outs = {self.constant(program.run)}(inputs, {types})"]
         return [*lines, "  outs[0].wait()"] if may_fail else lines  # which is known once it has run

@@ -95,8 +95,10 @@ def names_of(node):
             continue
         if isinstance(each, ast.Name) and isinstance(each.ctx, (ast.Store, ast.Del)):
             bound.add(each.id)
-        elif isinstance(each, ast.ExceptHandler) and each.name:
+        elif isinstance(each, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and each.name:
             bound.add(each.name)
+        elif isinstance(each, ast.MatchMapping) and each.rest:
+            bound.add(each.rest)
         elif isinstance(each, (ast.Import, ast.ImportFrom)):
             bound |= {(alias.asname or alias.name).split(".")[0] for alias in each.names}
         elif isinstance(each, ast.Nonlocal):

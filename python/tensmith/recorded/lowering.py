@@ -277,7 +277,10 @@ def _transpose(g, step, x):
 def _slice(g, step, x):
     starts, steps = list(step.attributes["starts"]), list(step.attributes["steps"])
     for axis, by in enumerate(steps):
-        if by < 0:
+        if by < 0 and starts[axis] == -1:
+            x = g.op("reverse", [x], axes=[axis])
+            starts[axis], steps[axis] = 0, 1
+        elif by < 0:
             rows = g.op("mul", [g.iota([step.shape[axis]], 0), g.scalar(by, "i64")])
             x = g.op("gather", [x, g.op("add", [rows, g.scalar(starts[axis], "i64")])], axis=axis)
             starts[axis], steps[axis] = 0, 1
