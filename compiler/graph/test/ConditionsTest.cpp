@@ -438,6 +438,19 @@ TEST_F(SizeFactsOf, WhatPadsASizeIsNotNegative) {
   EXPECT_TRUE(cases.proves(padded));
 }
 
+// Breaks where what a sum of sizes is equal to is not known of another relation to that sum: a bias
+// is 1 or as long as what is joined, which a scale says to be 115.
+TEST_F(SizeFactsOf, SumsThatAreANumber) {
+  AffineExpr k = shapes.symbol(StringAttr::get(&context, "k"));
+  facts.assume({Relation::EqualOrOne, k, n + m, {}});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, k, number(115)), std::nullopt);
+  facts.assume({Relation::Equal, number(115), n + m, {}});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, k, number(115)), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, n + m, number(115)), true);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, k, number(114)), std::nullopt);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, k, n), std::nullopt);
+}
+
 // Breaks where a proof does not ask which of both the larger of two numbers is.
 TEST_F(SizeFactsOf, ProofsByCasesSeeWhatTheLargerIs) {
   AffineExpr larger = shapes.simplify(n + number(256) - smallerSize(shapes, n, number(256)));
