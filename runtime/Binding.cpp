@@ -201,6 +201,10 @@ int64_t arenaBytes(const Frame &frame, uint8_t memory) {
 /// Room in one memory, 0 the host's.
 Status reserveArena(const Session &session, Frame &frame, uint8_t memory) {
   int64_t bytes = arenaBytes(frame, memory);
+  for (size_t i = 0; bytes < 0 && i < frame.code.values.size(); ++i)
+    if (const ValueCode &value = frame.code.values[i]; value.storage == plan::Storage::Arena)
+      if (Status status = checkShape(frame, value, 0); !status.ok())
+        return status;
   if (bytes < 0)
     return {StatusCode::ResourceExhausted,
             "the sizes of the inputs make the intermediate results too large"};

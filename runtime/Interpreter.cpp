@@ -26,6 +26,16 @@ Status located(const Run &run, const Step &step, const Status &status) {
   return located(run.session.module(), step, status);
 }
 
+/// Why it failed: for want of a result's size, where one can't be computed, and what it says itself
+/// otherwise.
+Status explained(const Frame &frame, const Step &step, Status status) {
+  int32_t time = int32_t(&step - frame.code.steps.data());
+  for (uint32_t index : step.results)
+    if (Status size = checkShape(frame, frame.code.values[index], time); !size.ok())
+      return size;
+  return status;
+}
+
 Status kernelFailure(const Module &module, const Step &step, const KernelContext &context) {
   if (!context.failed)
     return {StatusCode::Internal, "the kernel failed without saying why"};
@@ -133,8 +143,7 @@ Status allocateTogether(Frame &frame) {
 Status prepareKernel(const Run &run, Frame &frame, const Step &step) {
   for (size_t i = 0; step.lateSizes && i < step.sizes.size(); ++i)
     if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
-      return invalidArgument("the size " + expressionText(*frame.code.plan, step.sizes[i]) +
-                             " overflows or divides by zero");
+      return noSize(frame, step.sizes[i]);
   return placeResults(run, frame, step);
 }
 
@@ -201,8 +210,7 @@ Status holds(const Module &module, const Frame &frame, const Step &step) {
     return {};
   for (uint32_t size : step.sizes)
     if (frame.exprs[size] == kPoison)
-      return invalidArgument("the size " + expressionText(*frame.code.plan, size) +
-                             " overflows or divides by zero");
+      return noSize(frame, size);
   int64_t a = frame.exprs[step.sizes[0]], b = frame.exprs[step.sizes[1]];
   if (holds(plan::Relation(step.target), a, b))
     return {};
@@ -329,7 +337,7 @@ Status executeSteps(Run &run, Frame &frame, uint32_t function) {
     Status status =
         plain ? executeStep(run, frame, step) : watchStep(run, frame, step, function, index);
     if (!status.ok())
-      return located(run, step, status);
+      return located(run, step, explained(frame, step, std::move(status)));
     for (uint32_t value : step.releases) {
       if (frame.launches)
         frame.launches->keep(std::move(frame.slots[value].tensor));

@@ -110,6 +110,18 @@ void Frame::shape(const ValueCode &value, Shape &shape) const {
     shape[i] = dim(value, i);
 }
 
+Status noSize(const Frame &frame, uint32_t expr) {
+  return invalidArgument("the size " + expressionText(*frame.code.plan, expr) +
+                         " overflows or divides by zero");
+}
+
+Status checkShape(const Frame &frame, const ValueCode &value, int32_t time) {
+  for (uint32_t dim : value.dims)
+    if (frame.code.times.exprs[dim] < time && frame.exprs[dim] == kPoison)
+      return noSize(frame, dim).within(named(value));
+  return {};
+}
+
 void Frame::clear() {
   if (launches) // first: what is under way uses the values
     launches->begin();

@@ -94,6 +94,12 @@ struct Frame {
   void clear();
 };
 
+/// That the size can't be computed: it is poison.
+Status noSize(const Frame &frame, uint32_t expr);
+/// An error that names the value, where one of its sizes that are known before the step of that
+/// number can't be computed.
+Status checkShape(const Frame &frame, const ValueCode &value, int32_t time);
+
 /// Times of the steps of each function, filled by runs that are measured.
 struct Profile {
   struct Entry {

@@ -13,8 +13,6 @@ using SizeMap = DenseMap<AffineExpr, AffineExpr>;
 /// Of an expression that a type may have: what is done with one takes the square of that in time.
 constexpr size_t kMostParts = size_t(1) << 11;
 
-AffineExpr simplify(AffineExpr expression) { return Polynomial::of(expression).expression(); }
-
 /// 1 floordiv n or 2 floordiv n, which parts but the last are asked by whether they are 1.
 std::optional<int64_t> numeratorOfQuestion(AffineExpr part) {
   auto quotient = dyn_cast<AffineBinaryOpExpr>(part);
@@ -50,20 +48,20 @@ AffineExpr sizeOfBroadcast(ArrayRef<AffineExpr> parts) {
   for (AffineExpr part : llvm::reverse(parts.drop_back())) {
     // 1 where it is 1, and 0 elsewhere: of 2, 1, 0, 0, ... for 0, 1, 2, 3, ... what is odd.
     AffineExpr isOne = two.floorDiv(part + 1) % 2;
-    size = simplify(part + isOne * (size - 1));
+    size = Polynomial::normal(part + isOne * (size - 1));
   }
   return size;
 }
 
 SmallVector<AffineExpr> partsOfBroadcast(AffineExpr size) {
-  size = simplify(size);
+  size = Polynomial::normal(size);
   SmallVector<AffineExpr> parts;
   DenseMap<AffineExpr, AffineExpr> allOnes;
   size.walk([&](AffineExpr part) {
     // Of 2n - 1, 2 / 2n has become 1 / n.
     auto over = numeratorOfQuestion(part);
     if (over && allOnes.try_emplace(part, getAffineConstantExpr(1, size.getContext())).second)
-      parts.push_back(simplify(partOfQuestion(part)));
+      parts.push_back(Polynomial::normal(partOfQuestion(part)));
   });
   if (parts.empty() || parts.size() >= kMostBroadcastParts)
     return {size};
@@ -71,7 +69,7 @@ SmallVector<AffineExpr> partsOfBroadcast(AffineExpr size) {
   AffineExpr last = size.replace(allOnes);
   for (AffineExpr part : parts)
     last = last - (part - 1);
-  parts.push_back(simplify(last));
+  parts.push_back(Polynomial::normal(last));
   auto less = [&](AffineExpr a, AffineExpr b) { return textOf(a) < textOf(b); };
   std::sort(parts.begin(), parts.end() - 1, less);
   do

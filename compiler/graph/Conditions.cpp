@@ -55,11 +55,14 @@ bool implies(Relation known, Relation wanted) {
 }
 
 /// Whether the difference is a multiple of one that is known to be none: 12 - 6 * (k * (2 floordiv
-/// k)) is where k * (2 floordiv k) = 2, which says no symbol's value.
+/// k)) is where k * (2 floordiv k) = 2, which says no symbol's value; and so is n + m - 115 where
+/// n + m = 115.
 bool isMultipleOf(AffineExpr difference, const Condition &none) {
-  auto isProduct = [](AffineExpr size) { return size.getKind() == AffineExprKind::Mul; };
-  bool isOfNumber = (constantOf(none.a) && isProduct(none.b)) ||
-                    (constantOf(none.b) && isProduct(none.a)); // what nothing else makes use of
+  auto isOfSeveral = [](AffineExpr size) {
+    return size.getKind() == AffineExprKind::Mul || size.getKind() == AffineExprKind::Add;
+  };
+  bool isOfNumber = (constantOf(none.a) && isOfSeveral(none.b)) ||
+                    (constantOf(none.b) && isOfSeveral(none.a)); // what nothing else makes use of
   if (none.relation != Relation::Equal || none.unlessZero || !isOfNumber)
     return false;
   ShapeContext shapes(difference.getContext());
@@ -293,7 +296,12 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
     AffineExpr ka = quotients_.empty() ? known.a : settled(known.a);
     AffineExpr kb = quotients_.empty() ? known.b : settled(known.b);
     bool eitherWay = relation != Relation::EqualOrOne || known.relation == Relation::Equal;
-    if ((ka == x && kb == y) || (eitherWay && ka == y && kb == x))
+    // One of both is the same, and the other is equal, by what else is known.
+    auto isSame = [&](AffineExpr a, AffineExpr b) {
+      return (ka == a && (kb == b || decideEqual(kb, b) == true)) ||
+             (kb == b && decideEqual(ka, a) == true);
+    };
+    if (isSame(x, y) || (eitherWay && isSame(y, x)))
       return true;
   }
   bool isEqual = relation == Relation::EqualOrOne && decideEqual(y, one) == false;

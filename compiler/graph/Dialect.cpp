@@ -3,6 +3,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/NormalForms.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,6 +24,7 @@ using namespace mlir;
 namespace tensmith::graph {
 
 void GraphDialect::initialize() {
+  addInterfaces<NormalForms>();
   addTypesAndAttributes();
   addElementwise();
   addReduction();

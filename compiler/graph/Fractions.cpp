@@ -4,6 +4,7 @@
 #include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/SizeCases.h"
 #include "compiler/graph/SlicedRange.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -20,7 +21,7 @@ using Elements = SmallVector<Element>;
 
 bool isNeverNegative(AffineExpr size) {
   AffineExpr zero = getAffineConstantExpr(0, size.getContext());
-  return SizeFacts().decide(Condition::Relation::AtMost, zero, size) == true;
+  return SizeCases::isAtMost(zero, size);
 }
 
 constexpr int kDeepest = 32;     // operators, one behind another

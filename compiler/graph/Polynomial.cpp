@@ -1,7 +1,10 @@
 // Addition, multiplication and division of the normal form of sizes; see Polynomial.h.
 #include "compiler/graph/Polynomial.h"
 
+#include "compiler/graph/NormalForms.h"
+
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
 
 #include <numeric>
 
@@ -22,19 +25,68 @@ std::string textOf(AffineExpr expression) {
   return result;
 }
 
+NormalForms *NormalForms::of(MLIRContext *context) {
+  Dialect *dialect = context->getLoadedDialect("graph");
+  return dialect ? dialect->getRegisteredInterface<NormalForms>() : nullptr;
+}
+
+AffineExpr NormalForms::whole(AffineExpr size, llvm::function_ref<AffineExpr(AffineExpr)> compute) {
+  {
+    std::lock_guard lock(mutex_);
+    if (AffineExpr known = whole_.lookup(size))
+      return known;
+  }
+  AffineExpr found = compute(size);
+  std::lock_guard lock(mutex_);
+  return whole_.try_emplace(size, found).first->second;
+}
+
+Polynomial NormalForms::quotient(AffineExpr quotient,
+                                 llvm::function_ref<Polynomial(AffineExpr)> compute) {
+  const void *key = quotient.getAsOpaquePointer();
+  auto known = [&]() -> const Polynomial * {
+    std::lock_guard lock(mutex_);
+    auto found = quotients_.find(key);
+    return found == quotients_.end() ? nullptr : &found->second;
+  };
+  if (const Polynomial *found = known())
+    return *found;
+  Polynomial found = compute(quotient);
+  std::lock_guard lock(mutex_);
+  return quotients_.try_emplace(key, std::move(found)).first->second;
+}
+
+const std::string &NormalForms::text(AffineExpr expression) {
+  std::lock_guard lock(mutex_);
+  auto [known, isNew] = texts_.try_emplace(expression.getAsOpaquePointer());
+  if (isNew)
+    known->second = textOf(expression);
+  return known->second;
+}
+
 bool atomLess(AffineExpr a, AffineExpr b) {
   auto sa = dyn_cast<AffineSymbolExpr>(a), sb = dyn_cast<AffineSymbolExpr>(b);
   if (sa && sb)
     return sa.getPosition() < sb.getPosition();
   if (sa || sb)
     return bool(sa);
-  return a != b && textOf(a) < textOf(b);
+  if (a == b)
+    return false;
+  NormalForms *forms = NormalForms::of(a.getContext());
+  return forms ? forms->text(a) < forms->text(b) : textOf(a) < textOf(b);
 }
 
 bool MonomialLess::operator()(const Monomial &a, const Monomial &b) const {
   if (a.size() != b.size())
     return a.size() > b.size();
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), atomLess);
+}
+
+AffineExpr Polynomial::normal(AffineExpr size) {
+  auto compute = [](AffineExpr each) { return of(each).expression(); };
+  // A symbol, or a number, is made as quickly as it is found.
+  NormalForms *forms = isa<AffineBinaryOpExpr>(size) ? NormalForms::of(size.getContext()) : nullptr;
+  return forms ? forms->whole(size, compute) : compute(size);
 }
 
 Polynomial Polynomial::of(AffineExpr expression) {
@@ -52,11 +104,17 @@ Polynomial Polynomial::of(AffineExpr expression) {
     appendFactors(expression, factors);
     return product(factors, context);
   }
-  Polynomial a = of(binary.getLHS()), b = of(binary.getRHS());
-  if (binary.getKind() != AffineExprKind::Add)
-    return quotient(binary.getKind(), std::move(a), std::move(b));
-  a.addAll(b);
-  return a;
+  if (binary.getKind() == AffineExprKind::Add) {
+    result = of(binary.getLHS());
+    result.addAll(of(binary.getRHS()));
+    return result;
+  }
+  auto divide = [](AffineExpr each) {
+    auto parts = cast<AffineBinaryOpExpr>(each);
+    return quotient(each.getKind(), of(parts.getLHS()), of(parts.getRHS()));
+  };
+  NormalForms *forms = NormalForms::of(context);
+  return forms ? forms->quotient(expression, divide) : divide(expression);
 }
 
 void Polynomial::appendFactors(AffineExpr expression, SmallVectorImpl<Polynomial> &factors) {

@@ -39,6 +39,8 @@ public:
   explicit Polynomial(mlir::MLIRContext *context) : context_(context) {}
 
   static Polynomial of(mlir::AffineExpr expression);
+  /// The expression of that.
+  static mlir::AffineExpr normal(mlir::AffineExpr size);
   /// The factors of a product, as they stand in it: what `product` is given of all of it.
   static void appendFactors(mlir::AffineExpr expression, llvm::SmallVectorImpl<Polynomial> &);
   static Polynomial product(llvm::ArrayRef<Polynomial> factors, mlir::MLIRContext *context);

@@ -89,7 +89,7 @@ RankedTensorType ShapeContext::tensorType(Type element, ArrayRef<AffineExpr> dim
 }
 
 AffineExpr ShapeContext::simplify(AffineExpr expression) const {
-  return Polynomial::of(expression).expression();
+  return Polynomial::normal(expression);
 }
 
 bool ShapeContext::equal(AffineExpr a, AffineExpr b) const {

@@ -61,6 +61,11 @@ SizeCases SizeCases::withAnswer(AffineExpr question, bool isOne) const {
   AffineExpr part = answered(partOfQuestion(question));
   if (isOne)
     next.assume({Relation::Equal, part, one, {}});
+  else if (isAtMostOne) // 1 / n is less where n, by which something is divided, is more
+    next.assume({Relation::AtMost,
+                 one * 2,
+                 next.answered(cast<AffineBinaryOpExpr>(question).getRHS()),
+                 {}});
   // What is equal is known first, so that the others are put as sizes that remain.
   for (bool equal : {true, false})
     for (const Condition &known : known_)
@@ -94,6 +99,11 @@ bool SizeCases::proves(const Condition &condition, unsigned questions) const {
     });
   return question && questions > 0 && withAnswer(question, true).proves(condition, questions - 1) &&
          withAnswer(question, false).proves(condition, questions - 1);
+}
+
+bool SizeCases::isAtMost(AffineExpr a, AffineExpr b) {
+  constexpr unsigned kQuestions = 3;
+  return SizeCases().proves({Relation::AtMost, a, b, {}}, kQuestions);
 }
 
 } // namespace tensmith::graph

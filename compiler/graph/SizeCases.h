@@ -6,8 +6,11 @@
 // question is answered both ways: with an answer, the expression is one of the parts, and what was
 // known of a part that may be 1 says that it is equal. What holds in all cases holds.
 //
+// The smaller and the larger of two sizes ask in the same way which of both it is (SlicedRange.h):
+// max(n, 256) is not negative in either case.
+//
 // A proof takes up to twice as long with each question, so this is for those who look for faults of
-// rewrites, and not for what each compilation decides.
+// rewrites, and, with few questions, for numbers that a model computes of sizes.
 #pragma once
 
 #include "compiler/graph/Conditions.h"
@@ -24,6 +27,8 @@ public:
   const SizeFacts &facts() const { return facts_; }
   /// Whether the condition holds in every case, of up to so many questions.
   bool proves(const Condition &condition, unsigned questions = 6) const;
+  /// Whether a <= b for all sizes, by few questions.
+  static bool isAtMost(mlir::AffineExpr a, mlir::AffineExpr b);
 
 private:
   SizeCases withAnswer(mlir::AffineExpr question, bool isOne) const;

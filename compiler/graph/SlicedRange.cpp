@@ -2,6 +2,7 @@
 #include "compiler/graph/SlicedRange.h"
 
 #include "base/HostTensor.h"
+#include "compiler/graph/SizeCases.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,8 +11,6 @@ using namespace mlir;
 
 namespace tensmith::graph {
 namespace {
-
-using Relation = Condition::Relation;
 
 /// Ends from here on mean the dimension's.
 constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
@@ -44,7 +43,7 @@ std::optional<Point> pointOf(const ShapeContext &shapes, AffineExpr at, AffineEx
       return Point{zero, false};
     return *number < 0 ? Point{shapes.constant(-*number), true} : Point{at, false};
   }
-  if (SizeFacts().decide(Relation::AtMost, zero, at) != true)
+  if (!SizeCases::isAtMost(zero, at))
     return std::nullopt;
   return Point{at, false};
 }
@@ -86,9 +85,9 @@ int64_t withinDimension(int64_t distance) {
 
 AffineExpr smallerSize(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
   a = shapes.simplify(a), b = shapes.simplify(b);
-  if (SizeFacts().decide(Relation::AtMost, a, b) == true)
+  if (SizeCases::isAtMost(a, b))
     return a;
-  if (SizeFacts().decide(Relation::AtMost, b, a) == true)
+  if (SizeCases::isAtMost(b, a))
     return b;
   if (isa<AffineConstantExpr>(a))
     std::swap(a, b);
@@ -101,9 +100,9 @@ AffineExpr smallerSize(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
 
 std::optional<AffineExpr> smallerNumber(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
   a = shapes.simplify(a), b = shapes.simplify(b);
-  if (SizeFacts().decide(Relation::AtMost, a, b) == true)
+  if (SizeCases::isAtMost(a, b))
     return a;
-  if (SizeFacts().decide(Relation::AtMost, b, a) == true)
+  if (SizeCases::isAtMost(b, a))
     return b;
   // a - b is what is added less what is taken off, neither of which is negative: so
   // min(a, b) = a - added + min(added, off).
@@ -112,8 +111,7 @@ std::optional<AffineExpr> smallerNumber(const ShapeContext &shapes, AffineExpr a
   splitTerms(difference, added, off);
   added = shapes.simplify(added), off = shapes.simplify(off);
   if (!isShort(difference) || !ShapeContext::isExact(difference) ||
-      SizeFacts().decide(Relation::AtMost, zero, added) != true ||
-      SizeFacts().decide(Relation::AtMost, zero, off) != true)
+      !SizeCases::isAtMost(zero, added) || !SizeCases::isAtMost(zero, off))
     return std::nullopt;
   return shapes.simplify(a - added + smallerSize(shapes, added, off));
 }

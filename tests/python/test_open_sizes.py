@@ -317,3 +317,37 @@ def test_frames_of_clamped_sizes():
     for n in (1, 3, 4, 7, 8, 27, 40):
         x = random.standard_normal((1, n)).astype(numpy.float32)
         numpy.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5, err_msg=str(n))
+
+
+# Breaks when a proof doesn't look at both cases of the larger of two numbers: that it is not negative then takes an expression of its own, in the
+# quotient and in all that is computed of it, which here was too long to be one.
+def test_quotients_of_the_larger_of_two_numbers_are_short():
+    constants = {"c": ints(256), "k": ints(255), "one": ints(1)}
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["n"]), node("Max", ["n", "c"], ["a"]), node("Add", ["a", "k"], ["b"]),
+             node("Div", ["b", "c"], ["q"]), node("Mul", ["q", "c"], ["t"]), node("Sub", ["t", "a"], ["w"]), node("Concat", ["q", "w"], ["d"], axis=0),
+             node("ConstantOfShape", ["d"], ["y"])]
+    graph = helper.make_graph(nodes, "frames", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    compiled = tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString(), threads=1)
+    (output,) = compiled.describe()["outputs"]
+    assert max(map(len, output["dims"])) < 100, output["dims"]
+    for n in (0, 1, 255, 256, 257, 511, 512, 513, 1000):
+        longer = max(n, 256)
+        frames = -(-longer // 256)
+        assert compiled(numpy.zeros((1, n), numpy.float32)).shape == (frames, frames * 256 - longer), n
+
+
+# Breaks when a size that divides by zero in a run is told as a shape that no tensor has, or as results that are too large.
+@pytest.mark.parametrize("settings", [{}, {"fuse": False}, {"reference": True}], ids=["fused", "unfused", "reference"])
+def test_a_size_that_divides_by_zero(settings):
+    constants = {"six": ints(6), "one": ints(1)}
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["n"]), node("Div", ["six", "n"], ["q"]), node("Add", ["q", "one"], ["d"]),
+             node("ConstantOfShape", ["d"], ["z"]), node("Cos", ["z"], ["y"])]
+    graph = helper.make_graph(nodes, "quotient", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    compiled = tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString(), **settings)
+    assert compiled(numpy.zeros((1, 2), numpy.float32)).shape == (4,)
+    with pytest.raises(tensmith.Error, match=r"node.*the size 6/n\+1 overflows or divides by zero"):
+        compiled(numpy.zeros((1, 0), numpy.float32))

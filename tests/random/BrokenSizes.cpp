@@ -2,6 +2,7 @@
 #include "tests/random/BrokenSizes.h"
 
 #include "compiler/graph/Checks.h"
+#include "compiler/graph/KnownSizes.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -11,20 +12,26 @@ using namespace mlir;
 namespace tensmith::random_graphs {
 namespace {
 
-using Relation = graph::Condition::Relation;
-
-bool holds(Relation relation, int64_t a, int64_t b) {
-  switch (relation) {
-  case Relation::Equal:
-    return a == b;
-  case Relation::AtMost:
-    return a <= b;
-  case Relation::EqualOrOne:
-    return a == b || a == 1;
-  case Relation::Broadcast:
-    return a == b || a == 1 || b == 1;
+/// The sizes of the context's symbols; nothing of those that only the run tells.
+std::vector<std::optional<int64_t>> valuesOf(const graph::ShapeContext &shapes,
+                                             const Sizes &sizes) {
+  std::vector<std::optional<int64_t>> values;
+  for (StringAttr name : shapes.symbols()) {
+    auto size = sizes.find(name.getValue());
+    values.push_back(size == sizes.end() ? std::nullopt : std::optional(size->second));
   }
-  return true;
+  return values;
+}
+
+/// Whether sizes that are known break it; one that divides by zero is broken.
+bool isBroken(const graph::Condition &condition, ArrayRef<std::optional<int64_t>> sizes) {
+  return graph::holdsAt(condition, sizes) != true;
+}
+
+/// The requirements that the operator's record states, left out or not.
+std::vector<graph::Condition> requirementsOf(Operation *op, graph::ShapeContext &shapes) {
+  llvm::SaveAndRestore all(graph::leftOutRequirement(), std::string());
+  return graph::conditionsOf(op, shapes);
 }
 
 /// The tensor type with numbers for its symbols; null where one is not known.
@@ -40,60 +47,34 @@ Type known(Type type, const Sizes &sizes) {
 
 } // namespace
 
-BrokenSizes::BrokenSizes(func::FuncOp function, graph::ShapeContext &shapes, const Sizes &drawn)
-    : builder_(function.getContext()) {
-  // One that is left out is to be broken all the more.
-  llvm::SaveAndRestore all(graph::leftOutRequirement(), std::string());
+BrokenSizes::BrokenSizes(func::FuncOp function, graph::ShapeContext &shapes, const Sizes &drawn) {
   std::vector<graph::Condition> conditions;
   for (Operation &op : function.getBody().front())
-    llvm::append_range(conditions, graph::conditionsOf(&op, shapes));
-  SmallVector<AffineExpr> places(shapes.symbols().size());
-  for (auto [position, name] : llvm::enumerate(shapes.symbols()))
-    if (auto size = drawn.find(name); size != drawn.end()) {
-      places[position] = getAffineSymbolExpr(unsigned(names_.size()), function.getContext());
-      names_.push_back(name.str());
-      drawn_.push_back(size->second);
-    }
+    llvm::append_range(conditions, requirementsOf(&op, shapes));
+  drawn_ = valuesOf(shapes, drawn);
+  for (StringAttr name : shapes.symbols())
+    names_.push_back(name.str());
   for (const graph::Condition &condition : conditions) {
-    SmallVector<AffineExpr> sizes{condition.a, condition.b};
-    if (condition.unlessZero)
-      sizes.push_back(condition.unlessZero);
     SmallVector<size_t> symbols;
-    bool isKnown = true;
-    for (AffineExpr size : sizes)
-      size.walk([&](AffineExpr part) {
-        auto symbol = dyn_cast<AffineSymbolExpr>(part);
-        if (!symbol)
-          return;
-        AffineExpr place = places[symbol.getPosition()];
-        isKnown &= bool(place);
-        if (place)
-          symbols.push_back(cast<AffineSymbolExpr>(place).getPosition());
-      });
-    if (!isKnown || symbols.empty())
+    for (AffineExpr size : {condition.a, condition.b, condition.unlessZero})
+      if (size)
+        size.walk([&](AffineExpr part) {
+          if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+            symbols.push_back(symbol.getPosition());
+        });
+    if (symbols.empty() || !llvm::all_of(symbols, [&](size_t symbol) { return drawn_[symbol]; }))
       continue;
     auto found = llvm::find(messages_, condition.message);
-    size_t message = size_t(found - messages_.begin());
+    auto message = size_t(found - messages_.begin());
     if (found == messages_.end())
       messages_.push_back(condition.message);
-    auto map = AffineMap::get(0, unsigned(shapes.symbols().size()), sizes, function.getContext());
-    map = map.replaceDimsAndSymbols({}, places, 0, unsigned(names_.size()));
-    required_.push_back({message, condition.relation, map, std::move(symbols)});
+    required_.push_back({message, condition, std::move(symbols)});
   }
 }
 
-bool BrokenSizes::isBroken(const Required &required, ArrayRef<mlir::Attribute> values) const {
-  SmallVector<int64_t> sizes;
-  bool isPoison = false;
-  AffineMap folded = required.sizes.partialConstantFold(values, &sizes, &isPoison);
-  if (!folded || isPoison || sizes.size() != required.sizes.getNumResults())
-    return true; // divided by zero
-  return (sizes.size() < 3 || sizes[2] != 0) && !holds(required.relation, sizes[0], sizes[1]);
-}
-
-size_t BrokenSizes::othersBroken(size_t number, ArrayRef<mlir::Attribute> values) const {
+size_t BrokenSizes::othersBroken(size_t number, const Values &sizes) const {
   return size_t(llvm::count_if(required_, [&](const Required &required) {
-    return required.message != number && isBroken(required, values);
+    return required.message != number && isBroken(required.condition, sizes);
   }));
 }
 
@@ -108,23 +89,22 @@ std::optional<Sizes> BrokenSizes::find(size_t number, Random &random,
   size_t least = std::numeric_limits<size_t>::max();
   for (int trial = 0; trial < kTrials && least > 0; ++trial) {
     const Required &own = *random.among(wanted);
-    std::vector<int64_t> sizes = drawn_;
+    Values sizes = drawn_;
     // What the requirement doesn't speak of has to follow, where another requirement says so.
     bool changesAll = trial % 3 == 2;
     for (size_t symbol = 0; symbol < sizes.size(); ++symbol)
-      if (random.chance(llvm::is_contained(own.symbols, symbol) ? 0.7 : changesAll ? 0.3 : 0.0))
-        sizes[symbol] = other(drawn_[symbol]);
-    SmallVector<mlir::Attribute> values;
-    Builder builder(builder_);
-    for (int64_t size : sizes)
-      values.push_back(builder.getIndexAttr(size));
-    if (!isBroken(own, values))
+      if (drawn_[symbol] && random.chance(llvm::is_contained(own.symbols, symbol) ? 0.7
+                                          : changesAll                            ? 0.3
+                                                                                  : 0.0))
+        sizes[symbol] = other(*drawn_[symbol]);
+    if (!isBroken(own.condition, sizes))
       continue;
-    if (size_t broken = othersBroken(number, values); broken < least) {
+    if (size_t broken = othersBroken(number, sizes); broken < least) {
       least = broken;
       best.emplace();
       for (auto [name, size] : llvm::zip_equal(names_, sizes))
-        (*best)[name] = size;
+        if (size)
+          (*best)[name] = *size;
     }
   }
   return best;
@@ -141,10 +121,18 @@ bool isKnown(Type type) {
 } // namespace
 
 bool hasRequirement(Operation *op, StringRef text) {
-  llvm::SaveAndRestore all(graph::leftOutRequirement(), std::string());
   graph::ShapeContext shapes(op->getContext());
-  return llvm::any_of(graph::conditionsOf(op, shapes), [&](const graph::Condition &own) {
+  return llvm::any_of(requirementsOf(op, shapes), [&](const graph::Condition &own) {
     return StringRef(own.message).contains(text);
+  });
+}
+
+bool breaksRequirement(Operation *op, StringRef text, const Sizes &sizes) {
+  graph::ShapeContext shapes(op->getContext());
+  auto own = requirementsOf(op, shapes);
+  auto values = valuesOf(shapes, sizes);
+  return llvm::any_of(own, [&](const graph::Condition &each) {
+    return StringRef(each.message).contains(text) && isBroken(each, values);
   });
 }
 

@@ -28,17 +28,15 @@ public:
 private:
   struct Required {
     size_t message;
-    graph::Condition::Relation relation;
-    mlir::AffineMap sizes;             // a, b and, where there is one, what must not be 0
-    llvm::SmallVector<size_t> symbols; // of the function that it speaks of
+    graph::Condition condition;
+    llvm::SmallVector<size_t> symbols; // that it speaks of
   };
+  using Values = std::vector<std::optional<int64_t>>; // of the symbols
 
-  bool isBroken(const Required &required, llvm::ArrayRef<mlir::Attribute> values) const;
-  size_t othersBroken(size_t number, llvm::ArrayRef<mlir::Attribute> values) const;
+  size_t othersBroken(size_t number, const Values &sizes) const;
 
-  mlir::Builder builder_;
   std::vector<std::string> names_; // of the symbols
-  std::vector<int64_t> drawn_;     // their sizes; those that only the run tells are behind them
+  Values drawn_;                   // nothing of those that only the run tells
   std::vector<std::string> messages_;
   std::vector<Required> required_;
 };
@@ -49,7 +47,8 @@ std::optional<bool> isRefusedWhereKnown(mlir::func::FuncOp function, const Sizes
                                         mlir::Operation *last);
 
 /// Whether the operator has a requirement of open sizes whose message holds that text, left out or
-/// not.
+/// not; and one that these sizes break.
 bool hasRequirement(mlir::Operation *op, llvm::StringRef text);
+bool breaksRequirement(mlir::Operation *op, llvm::StringRef text, const Sizes &sizes);
 
 } // namespace tensmith::random_graphs

@@ -243,13 +243,13 @@ private:
 
 Report failure(Verdict verdict, const Status &status) { return {verdict, status.message()}; }
 
-/// Whether the operator that the reference refuses states the requirement, and its record refuses
-/// nothing of known sizes that break it.
+/// Whether the sizes break the requirement of the operator that the reference refuses, and its
+/// record refuses nothing where they are known.
 bool isAccepted(func::FuncOp function, std::span<const HostTensor> inputs, const Sizes &sizes,
                 llvm::StringRef broken) {
   Operation *refused = nullptr;
   (void)evaluateGraph(function, inputs, sizes, std::nullopt, &refused);
-  return refused && hasRequirement(refused, broken) &&
+  return refused && breaksRequirement(refused, broken, sizes) &&
          isRefusedWhereKnown(function, sizes, refused) == false;
 }
 

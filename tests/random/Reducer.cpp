@@ -65,9 +65,13 @@ Operation *operatorAt(ModuleOp module, size_t position) {
   return nullptr;
 }
 
-/// Whether every run says how large a value of the type is.
+/// Whether every run says how large a value of the type is. At sizes that an operator refuses, one
+/// of its result may be negative, as that of what it slices.
 bool hasGivenSizes(func::FuncOp function, Type type) {
-  return llvm::all_of(runsOf(function), [&](const Sizes &sizes) { return shapeOf(type, sizes); });
+  return llvm::all_of(runsOf(function), [&](const Sizes &sizes) {
+    auto shape = shapeOf(type, sizes);
+    return shape && llvm::all_of(*shape, [](int64_t size) { return size >= 0; });
+  });
 }
 
 /// The operator's results become inputs of small values.
