@@ -122,6 +122,24 @@ def test_what_can_be_is_compiled(monkeypatch):
     assert len(made) == 2
 
 
+@pytest.mark.filterwarnings("ignore:PyTorch runs operators")
+def test_a_graph_is_cut_once(monkeypatch):
+    """Breaks if it is lowered again for each operator that turns out not to be compilable, or compiled before all are known."""
+    splits, made, split, kept = [], [], graphs.parts.split, graphs._kept
+    monkeypatch.setattr(graphs.parts, "split", lambda *given: (splits.append(given), split(*given))[1])
+    monkeypatch.setattr(graphs, "_kept", lambda *given: (made.append(given), kept(*given))[1])
+
+    def function(x):
+        for _ in range(3):
+            x = torch.fft.fft(x.sin()).abs() + nn.functional.interpolate(x[None], scale_factor=0.3).amax()  # known to be missing, and refused as it is lowered
+        return x
+
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(function, dynamic=True)(x), function(x), rtol=1e-4, atol=1e-4)
+    assert (len(splits), len(made)) == (2, 4)
+
+
 @pytest.mark.parametrize("function", [lambda x: x[1:].as_strided((2,), (1,), 1) + 1, lambda x: torch.as_strided_scatter(x + 1, x[0, :2], (2,), (9,), 30)])
 def test_memory_that_only_eager_has_is_refused(function):
     """Breaks if PyTorch reads or writes it where a part's result lies."""
