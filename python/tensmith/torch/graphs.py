@@ -47,7 +47,7 @@ class CompiledGraph:
             if sizes.is_open(meta) and not (expr := sizes.expression(meta)).is_Symbol and expr.free_symbols <= of_inputs:
                 continue  # computed from what others tell
             if isinstance(meta, torch.SymFloat) or (isinstance(meta, torch.SymInt) and not sizes.expression(meta).free_symbols & of_shapes):
-                if not sizes.expression(meta).is_number:
+                if node.users and not sizes.expression(meta).is_number:  # a nested tensor's own is used by nothing, and no number when it runs
                     dtype = torch.float64 if isinstance(meta, torch.SymFloat) else torch.int64
                     lowering.number_input(node.name, meta, dtype)
                     self._taken.append((position, functools.partial(run.number, node.name, dtype), False))
