@@ -51,6 +51,26 @@ def test_results_that_are_views_of_others():
     assert b.dtype == torch.int32 and (a[1:] == 0).all() and (a[0] == x[0] + 1).all()
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_are_parts_of_inputs(dynamic):
+    """With open sizes PyTorch takes the places of such a part from what the graph gives."""
+
+    def parts(x):
+        return x[x.shape[0] // 2 :], x.t()[1:], x.expand(3, *x.shape), torch.tensor_split(x, 3, 1)[1], x.chunk(2, 1)
+
+    for x in (torch.randn(4, 6), torch.randn(5, 6)[1:]):
+        (half, columns, many, *_), (mine,) = same(parts, x, dynamic=dynamic)
+        assert half.data_ptr() == mine[2:].data_ptr() and columns.data_ptr() == mine[:, 1:].data_ptr() and many.stride(0) == 0
+
+    def written(x):
+        part = x[1:]
+        x.add_(1)
+        return part, x[:, x.shape[1] // 2 :]
+
+    (part, half), (mine,) = same(written, torch.randn(3, 4), dynamic=dynamic)
+    assert part.data_ptr() == mine[1:].data_ptr() and half.data_ptr() == mine[:, 2:].data_ptr()
+
+
 def test_inputs_are_written():
     def normalised(x):
         x.sub_(x.mean(0))

@@ -106,10 +106,15 @@ def test_numbers_are_drawn_in_the_program_s_order():
     def function(x):
         return nn.functional.dropout(torch.linalg.inv(covariance(nn.functional.dropout(x))), 0.5)
 
-    x, fast = torch.randn(4, 8), compiled(function)
-    for seed in range(3):
-        given, wanted = (torch.manual_seed(seed) and called(x) for called in (fast, function))
-        torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-4)
+    def drawn(x):  # by PyTorch first, of which the other doesn't take anything
+        return torch.multinomial(x.softmax(1), 2), torch.rand(3), torch.normal(x, 1.0), nn.functional.dropout(x)
+
+    x = torch.randn(4, 8)
+    for each in (function, drawn):
+        fast = compiled(each)
+        for seed in range(3):
+            given, wanted = (torch.manual_seed(seed) and called(x) for called in (fast, each))
+            torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:PyTorch runs operators")

@@ -186,6 +186,7 @@ CASES = {
     "whole numbers": lambda: (of(lambda a, b: (a // b, a % b, torch.div(a, b, rounding_mode="trunc"), a & b, a | b, a ^ b, ~a, a << 2, a >> 1, a**2, a / b, torch.isin(a, b))), ints(20, 3, 4) - 10, ints(9, 3, 4) + 1),
     "bytes": lambda: (of(lambda a, b: (a + b, a * b, a - b, -a, a.to(torch.int8) // 3, a.sum(), a > b, (a >> 3) & 1)), ints(256, 3, 4).to(torch.uint8), ints(256, 3, 4).to(torch.uint8)),
     "truths": lambda: (of(lambda a, b: (a ^ b, ~a, a.any(1), a.all(), a.sum(0), a * b, a + b, a.cumsum(1), torch.count_nonzero(a, 1))), r(3, 4) > 0, r(3, 4) > 0),
+    "truths of none": lambda: (of(lambda a: (a.any(0), a.all(0), a.any(), a.all(), (a > 0).any(0), a.any(1))), torch.zeros(0, 4, dtype=torch.uint8)),
     "leaky on the average": lambda: (nn.RReLU().eval(), r(3, 4)),
     "shares of classes": lambda: (Of(lambda self, x: self.layer.log_prob(x), layer=nn.AdaptiveLogSoftmaxWithLoss(6, 10, [3, 6])), r(4, 6)),
 }  # fmt: skip

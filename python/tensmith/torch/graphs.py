@@ -66,7 +66,8 @@ class CompiledGraph:
         self._offsets = [(i, node.name, int(node.meta["val"].storage_offset())) for i, node in enumerate(placeholders) if node in lowering.placed]
         self._draws, self._held = run.Draws(lowering), run.Held()
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
-        self._outputs = run.Outputs(lowering, results, inputs, nodes)
+        tensors = {placeholders[position]: i for i, (position, made, _) in enumerate(self._taken) if made is None}
+        self._outputs = run.Outputs(lowering, results, inputs, nodes, tensors)
         self._model, self._lowered = None, (lowering, options, bool(constants))
 
     def compile(self):

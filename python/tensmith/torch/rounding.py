@@ -8,12 +8,11 @@ aten = torch.ops.aten
 
 
 def of_rounding():
-    table = {
+    return {
         aten.fake_quantize_per_tensor_affine_cachemask.default: _by_numbers,
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: _by_tensors,
         aten.fake_quantize_per_channel_affine_cachemask.default: _by_channels,
     }
-    return table
 
 
 def _rounded(x, scale, inverse, zero_point, least, most):
