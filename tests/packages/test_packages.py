@@ -161,6 +161,11 @@ def test_a_release_is_checked(tmp_path):
     assert "there is no argument" in release("--nonsense")
 
 
+# Breaks if a section that is longer than a pipe holds is taken for none.
+def test_long_notes_are_found(tmp_path):
+    assert Release(tmp_path, "## 1.2.3, 2025-01-01\n\n" + "- Something.\n" * 20000)("--check").startswith("scripts/package all")
+
+
 @pytest.mark.parametrize("changes, refusal", [("## 1.2.2, 2025-01-01\n\n- Older.\n", "has no section"), ("## 1.2.3, soon\n\n- New.\n", "has no date")])
 def test_a_release_needs_its_notes(tmp_path, changes, refusal):
     assert refusal in Release(tmp_path, changes)("--check")

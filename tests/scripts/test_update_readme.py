@@ -110,12 +110,21 @@ def test_doors_of_pytorch(tmp_path):
 def test_speed_of_torch_compile(tmp_path):
     run = {"model": "mlp", "mode": "training", "threads": 2, "median_s": {"eager": 3.0, "inductor": 2.0, "tensmith": 2.0},
            "cpu_s": {"eager": 6.0, "inductor": 3.0, "tensmith": 2.0}, "compile_cpu_s": {"eager": 0.0, "inductor": 11.4, "tensmith": 0.6}}
-    failed = {"model": "lenet", "mode": "training", "threads": 2, "failure": "no"}
+    failed = {"model": "one that failed", "mode": "training", "threads": 2, "failure": "no"}
     tree = copy_of_readme(tmp_path, [("torch.json", {"runs": [run, failed]})])
     assert update(tree).returncode == 0
     page = (tree / "docs/pytorch.md").read_text()
     assert "| mlp | training | 2 | 1.50 (3.00) | 1.00 (1.50) | 0.6 / 11.4 |" in page
-    assert "| geometric mean |  |  | 1.50 (3.00) | 1.00 (1.50) |  |" in page and "| lenet" not in page
+    assert "| geometric mean |  |  | 1.50 (3.00) | 1.00 (1.50) |  |" in page and "one that failed" not in page
+
+
+# Breaks if the losses of another engine are told, or those of a run that failed.
+def test_losses_beside_pytorch(tmp_path):
+    run = {"model": "mlp", "mode": "adam", "losses": {"eager": [1.5, 0.5], "tensmith": [1.5, 0.6]}, "apart": {"tensmith": 2e-7, "eager, rounded": 3e-7}}
+    tree = copy_of_readme(tmp_path, [("torch-losses.json", {"runs": [run, {"model": "lenet", "mode": "adam", "failure": "no"}]})])
+    assert update(tree).returncode == 0
+    page = (tree / "docs/pytorch.md").read_text()
+    assert "| mlp | 1.5 | 0.5 | 2.0e-07 | 3.0e-07 |" in page and "| lenet | 1.5" not in page
 
 
 # Breaks if an engine's column is there though it never ran, or one that rounds more counts for the ratio.

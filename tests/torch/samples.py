@@ -83,7 +83,7 @@ def check(op, sample, options=None):
     if any(isinstance(x, torch.Tensor) and x.is_complex() for x in [*tensors, *wanted]):
         raise Refused("complex numbers")
     try:
-        graph = CompiledGraph(module, options or {"reference": True})
+        graph = CompiledGraph(module, options or {"reference": True}).compile()
     except ts.Error as error:
         raise Refused(str(error)) from None
     flat = [tensor for tensor in tensors]

@@ -153,6 +153,12 @@ OPTIMISERS = {
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2),
     "nadam": lambda p: torch.optim.NAdam(p, lr=1e-3),
     "adamax": lambda p: torch.optim.Adamax(p, lr=1e-3),
+    "adadelta": lambda p: torch.optim.Adadelta(p),
+    "asgd": lambda p: torch.optim.ASGD(p),
+    "rprop": lambda p: torch.optim.Rprop(p),
+    "rmsprop, centred": lambda p: torch.optim.RMSprop(p, lr=1e-3, centered=True),
+    "adagrad, decayed": lambda p: torch.optim.Adagrad(p, lr=1e-2, lr_decay=0.1, weight_decay=0.01),
+    "sgd, dampened": lambda p: torch.optim.SGD(p, lr=1e-2, maximize=True, dampening=0.1, momentum=0.9),
 }
 
 

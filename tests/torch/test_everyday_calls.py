@@ -51,6 +51,26 @@ def test_results_that_are_views_of_others():
     assert b.dtype == torch.int32 and (a[1:] == 0).all() and (a[0] == x[0] + 1).all()
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_are_parts_of_inputs(dynamic):
+    """With open sizes PyTorch takes the places of such a part from what the graph gives."""
+
+    def parts(x):
+        return x[x.shape[0] // 2 :], x.t()[1:], x.expand(3, *x.shape), torch.tensor_split(x, 3, 1)[1], x.chunk(2, 1)
+
+    for x in (torch.randn(4, 6), torch.randn(5, 6)[1:]):
+        (half, columns, many, *_), (mine,) = same(parts, x, dynamic=dynamic)
+        assert half.data_ptr() == mine[2:].data_ptr() and columns.data_ptr() == mine[:, 1:].data_ptr() and many.stride(0) == 0
+
+    def written(x):
+        part = x[1:]
+        x.add_(1)
+        return part, x[:, x.shape[1] // 2 :]
+
+    (part, half), (mine,) = same(written, torch.randn(3, 4), dynamic=dynamic)
+    assert part.data_ptr() == mine[1:].data_ptr() and half.data_ptr() == mine[:, 2:].data_ptr()
+
+
 def test_inputs_are_written():
     def normalised(x):
         x.sub_(x.mean(0))
@@ -277,3 +297,55 @@ def test_what_is_no_dense_tensor_of_the_host():
         with pytest.raises(Exception, match=r"aten.view_as_real.default: test_everyday_calls.py:\d+ view_as_real"):
             compiled(lambda x: torch.view_as_real(x * 1j), options={"fallback": False})(torch.randn(3) + 0j)
         same(lambda x: x @ torch.ones(3, 2), torch.eye(3).to_sparse())
+
+
+def test_nested_tensors():
+    """Those of rows of different lengths, whose own number is no number when a graph runs."""
+    layer, parts = nn.Linear(4, 3), [torch.randn(2, 4), torch.randn(3, 4)]
+    other = copy.deepcopy(layer)
+    nested = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    given = compiled(lambda x: layer(x.sin() * 2).relu())(nested)
+    wanted = other(torch.cat(parts).sin() * 2).relu()
+    torch.testing.assert_close(given.values(), wanted, rtol=1e-4, atol=1e-5)
+    given.values().sum().backward()
+    wanted.sum().backward()
+    torch.testing.assert_close(layer.weight.grad, other.weight.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_whole_steps_of_training():
+    """Forward, backward and the optimiser's step as one function, at a rate that a schedule changes."""
+
+    def losses(wrapped):
+        torch.manual_seed(1)
+        net, x, target = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3)), torch.randn(16, 8), torch.randint(0, 3, (16,))
+        optimiser = torch.optim.Adam(net.parameters(), lr=torch.tensor(1e-2))
+        schedule = torch.optim.lr_scheduler.StepLR(optimiser, 2, 0.5)
+
+        def step():
+            optimiser.zero_grad()
+            loss = nn.functional.cross_entropy(net(x), target)
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+            optimiser.step()
+            return loss.detach()
+
+        step = wrapped(step)
+        return [(step(), schedule.step())[0].item() for _ in range(8)]
+
+    assert losses(compiled) == pytest.approx(losses(lambda step: step), abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:::torch.ao")
+def test_training_for_quantisation():
+    quantization = pytest.importorskip("torch.ao.quantization")
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)).train()
+    net.qconfig = quantization.get_default_qat_qconfig("x86")
+    net, x = quantization.prepare_qat(net), torch.randn(3, 8)
+    other = copy.deepcopy(net)
+    fast = compiled(net)
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), other(x), rtol=1e-4, atol=1e-4)
+    fast(x).sum().backward()
+    other(x).sum().backward()
+    for a, b in zip(net.parameters(), other.parameters()):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)

@@ -13,32 +13,12 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.5")
 ts = pytest.importorskip("tensmith", reason="the Python package is not built")
 
+from modules import Of, close, gradients_of, ints, of, r  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.utils import _pytree  # noqa: E402
 
 import tensmith.torch  # noqa: E402
 
 F = nn.functional
-
-
-class Of(nn.Module):
-    """A module of a function of its parts and the inputs."""
-
-    def __init__(self, function, **parts):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            if isinstance(part, torch.Tensor) and not isinstance(part, nn.Parameter):
-                self.register_buffer(name, part)
-            else:
-                setattr(self, name, part)
-
-    def forward(self, *inputs):
-        return self.function(self, *inputs)
-
-
-def of(function, **parts):
-    return Of(lambda self, *inputs: function(*inputs), **parts)
 
 
 def counted(self, x):
@@ -109,14 +89,6 @@ def mixture(self, x):
 
 def segments(x, index):
     return torch.zeros(4, x.shape[1]).scatter_reduce(0, index[:, None].expand_as(x), x, "amax", include_self=False)
-
-
-def r(*shape):
-    return torch.randn(*shape)
-
-
-def ints(limit, *shape):
-    return torch.randint(0, limit, shape)
 
 
 CASES = {
@@ -208,17 +180,6 @@ NOT_EXPORTED = {"ctc", "gradients within"}
 TOLERANCES = {"halves": 2e-2}
 
 
-def leaves(value):
-    return [x for x in _pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
-
-
-def close(given, wanted, tolerance=1e-4):
-    given, wanted = leaves(given), leaves(wanted)
-    assert len(given) == len(wanted)
-    for a, b in zip(given, wanted):
-        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * max(1.0, b.abs().max().item() if b.numel() else 0.0))
-
-
 @pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_EXPORTED])
 def test_from_torch(name):
     net, *inputs = CASES[name]()
@@ -228,18 +189,6 @@ def test_from_torch(name):
         model = ts.from_torch(net, tuple(inputs), reference=True)
         wanted = other(*[x.clone() for x in inputs])
         close(model(*inputs), wanted, TOLERANCES.get(name, 1e-4))
-
-
-def gradients_of(net, call, inputs):
-    """Answers and gradients of all that may have one; the same numbers are drawn each time."""
-    torch.manual_seed(1)
-    inputs = [x.clone(memory_format=torch.preserve_format).requires_grad_(x.is_floating_point()) for x in inputs]
-    answers = call(*inputs)
-    loss = sum((x.double() * torch.linspace(0.5, 1.5, x.numel(), dtype=torch.float64).reshape(x.shape)).sum() for x in leaves(answers) if x.requires_grad)
-    taken = [x for x in [*inputs, *net.parameters()] if x.requires_grad]
-    if not isinstance(loss, torch.Tensor):
-        return answers, []
-    return answers, torch.autograd.grad(loss, taken, allow_unused=True, materialize_grads=True)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -133,11 +133,18 @@ def _weight_gradient(g, gradient, x, w, stride, padding, dilation, groups):
 # ---- attention ----
 
 
+def _scale(g, q, scale):
+    """What scores are multiplied by: where nothing else is said, the width's inverse root."""
+    width = q.shape[-1]
+    if scale is None and not sizes.is_known(width):
+        return g.cast(g.op("rsqrt", [g.cast(g.size(width), torch.float32)]), q.dtype)
+    return g.scalar(scale if scale is not None else 1 / math.sqrt(sizes.number(width)), q.dtype)
+
+
 def _attention(g, q, k, v, mask, is_causal, scale, dropout=0.0):
     """softmax(q k^T * scale + mask) v, which becomes one kernel where it can; also the scores."""
-    scale = scale if scale is not None else 1 / math.sqrt(sizes.number(q.shape[-1]))
     keys = g.transpose(k, [*range(k.rank - 2), k.rank - 1, k.rank - 2])
-    scores = g.binary("mul", matmul(g, q, keys), g.scalar(scale, q.dtype))
+    scores = g.binary("mul", matmul(g, q, keys), _scale(g, q, scale))
     low = g.scalar(float("-inf"), q.dtype)
     if is_causal:
         shape = [q.shape[-2], k.shape[-2]]
@@ -208,7 +215,7 @@ def _sdpa(g, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=N
 @lowers("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
 def _flash_attention_backward(g, gradient, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
     """By the softmax p, which is computed again: dv = p^T g, ds = p (g v^T - rows' sums of g out)."""
-    factor = g.scalar(scale if scale is not None else 1 / math.sqrt(sizes.number(q.shape[-1])), q.dtype)
+    factor = _scale(g, q, scale)
     own = k.shape
     k, v = (_for_heads(g, x, q.shape[1]) for x in (k, v))
     _, scores = _attention(g, q, k, v, attn_mask, is_causal, scale)

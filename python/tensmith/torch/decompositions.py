@@ -8,7 +8,9 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from .adjoints import adjoints
 from .foreach import of_lists
 from .ordered import of_orders
+from .places import of_places_computed
 from .resampling import of_places
+from .rounding import of_rounding
 
 aten = torch.ops.aten
 
@@ -42,9 +44,20 @@ def ours():
         aten._trilinear.default: _trilinear,
         **adjoints(),
         **of_lists(),
+        aten.rrelu_with_noise_functional.default: _leaky,
+        **get_decompositions([aten.dist, aten.ldexp, aten.tril_indices, aten.triu_indices]),
         **of_orders(),
         **of_places(),
+        **of_places_computed(),
+        **of_rounding(),
     }
+
+
+def _leaky(x, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
+    """Where slopes are drawn, eager draws one for each element below zero alone."""
+    if training:
+        return NotImplemented
+    return torch.nn.functional.leaky_relu(x, (lower + upper) / 2), noise
 
 
 def _trilinear(a, b, c, expand1, expand2, expand3, sumdim, unroll_dim=1):

@@ -65,6 +65,10 @@ def _decompositions():
     return without_writes(table) | ours()
 
 
+# Of buffers, and of parameters, which an embedding with `max_norm` writes; versions before 2.9 know the former alone.
+_WRITES_OF_STATES = {OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", OutputKind.BUFFER_MUTATION)}
+
+
 def _distinct(targets, taken):
     """A name for each parameter and buffer that no input has."""
     names = {}
@@ -86,7 +90,7 @@ class _Program:
     def _lowered(self):
         lowering = Lowering()
         signature = self._program.graph_signature
-        written = {spec.target for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
+        written = {spec.target for spec in signature.output_specs if spec.kind in _WRITES_OF_STATES}
         placeholders = [node for node in self._program.graph.nodes if node.op == "placeholder"]
         values, shared = {}, {}
         self._taken, self._fixed, self._buffers = [], [], []  # of the flat arguments: tensors, and others with their values; buffers
@@ -106,7 +110,9 @@ class _Program:
                     continue
                 self._taken.append(position)
                 values[node] = lowering.input(node.name, meta.shape, meta.dtype)
-            elif spec.kind == InputKind.BUFFER and spec.target in written:
+            elif spec.kind == InputKind.TOKEN:
+                pass  # orders what prints or checks, which is refused by its name
+            elif spec.kind in (InputKind.BUFFER, InputKind.PARAMETER) and spec.target in written:
                 later.append((node, spec.target))
             else:
                 values[node] = self._constant(lowering, spec, shared)
@@ -122,7 +128,7 @@ class _Program:
         self._kinds = [(spec.kind, spec.target) for spec in signature.output_specs]
         self._bindings = lowering.bindings
         self._shapes = [(value.shape, value.dtype) for value in lowering.inputs]  # of the tensors among the arguments, and more
-        self._names = [node.name for node, spec in zip(placeholders, signature.input_specs) if isinstance(values[node], Value) and spec.kind == InputKind.USER_INPUT]
+        self._names = [node.name for node, spec in zip(placeholders, signature.input_specs) if spec.kind == InputKind.USER_INPUT and isinstance(values[node], Value)]
         return lowering
 
     def _tensor(self, name):
@@ -172,12 +178,12 @@ class TorchModel(_Program):
         tensors += self._draws(tensors)
         outputs = run.run(self.module, tensors) if self.module else []
         given = self._outputs.give(outputs, tensors)
-        if any(kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION) for kind, _ in self._kinds):
+        if any(kind in (*_WRITES_OF_STATES, OutputKind.USER_INPUT_MUTATION) for kind, _ in self._kinds):
             # What was read must stay until all is written: buffers may have been swapped.
             given = [value.detach().clone() if any(value is tensor for tensor in tensors) else value for value in given]
         results = []
         for (kind, target), value in zip(self._kinds, given):
-            if kind == OutputKind.BUFFER_MUTATION:
+            if kind in _WRITES_OF_STATES:
                 with torch.no_grad():
                     self._tensor(target).copy_(value)
             elif kind == OutputKind.USER_INPUT_MUTATION:

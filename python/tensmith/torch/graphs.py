@@ -30,10 +30,11 @@ from .lowering import Lowering, Unsupported, is_number, lower, missing, name_of,
 
 
 class CompiledGraph:
-    """A graph of AOTAutograd's, compiled. `static`: the inputs that are parameters or buffers. `constants`: tensors in the place of inputs."""
+    """A graph of AOTAutograd's, lowered; `compile` goes before calls. `static`: the inputs that are parameters or buffers. `constants`: tensors in
+    the place of inputs."""
 
     def __init__(self, module, options, static=(), constants=None):
-        lowering, values = Lowering(), {}
+        lowering, values, lost = Lowering(), {}, {}
         constants = constants or {}
         self._taken = []  # (position, what makes a tensor of a number or None, whether it stays where it is) of each input of the module
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -46,29 +47,36 @@ class CompiledGraph:
             if sizes.is_open(meta) and not (expr := sizes.expression(meta)).is_Symbol and expr.free_symbols <= of_inputs:
                 continue  # computed from what others tell
             if isinstance(meta, torch.SymFloat) or (isinstance(meta, torch.SymInt) and not sizes.expression(meta).free_symbols & of_shapes):
-                if not sizes.expression(meta).is_number:
+                if node.users and not sizes.expression(meta).is_number:  # a nested tensor's own is used by nothing, and no number when it runs
                     dtype = torch.float64 if isinstance(meta, torch.SymFloat) else torch.int64
                     lowering.number_input(node.name, meta, dtype)
                     self._taken.append((position, functools.partial(run.number, node.name, dtype), False))
             elif isinstance(meta, torch.Tensor):
                 try:
                     values[node] = lowering.input(node.name, meta.shape, meta.dtype)
-                except Error as error:  # a size that has no form is that of what reads it, too
-                    raise Unsupported(str(error), next(iter(node.users), node)) from None
+                except Error as error:  # a size that has no form
+                    lost[node] = str(error)
+                    continue
                 self._taken.append((position, None, position in static))
             else:
                 lowering.input(node.name, [meta], torch.uint8)
                 self._taken.append((position, functools.partial(run.carrier, node.name), False))
-        results = lower(module.graph, lowering, values, module)
+        results = lower(module.graph, lowering, values, module, lost)
         nodes = module.graph.output_node().args[0]
         self._offsets = [(i, node.name, int(node.meta["val"].storage_offset())) for i, node in enumerate(placeholders) if node in lowering.placed]
         self._draws, self._held = run.Draws(lowering), run.Held()
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
-        self._outputs = run.Outputs(lowering, results, inputs, nodes)
-        self._model = None
+        tensors = {placeholders[position]: i for i, (position, made, _) in enumerate(self._taken) if made is None}
+        self._outputs = run.Outputs(lowering, results, inputs, nodes, tensors)
+        self._model, self._lowered = None, (lowering, options, bool(constants))
+
+    def compile(self):
+        lowering, options, has_constants = self._lowered
+        self._lowered = None
         if self._outputs.count:
             self._places = lowering.places()
-            self._model = _compiled(lowering.builder, options) if constants else _kept(lowering, options)
+            self._model = _compiled(lowering.builder, options) if has_constants else _kept(lowering, options)
+        return self
 
     def __call__(self, *arguments):
         for i, name, offset in self._offsets:
@@ -90,11 +98,23 @@ class PartedGraph:
             node.meta["of_whole"] = node.name
         placeholders = {node.name: i for i, node in enumerate(module.graph.find_nodes(op="placeholder"))}
         self._whole, ours = parts.split(module, lambda node: node.name not in theirs)
+        refused = {}
         for name, part in ours.items():
             (call,) = self._whole.graph.find_nodes(op="call_module", target=name)
             given = {i: placeholders[node.name] for i, node in enumerate(call.args) if node.name in placeholders and node.op == "placeholder"}
             held = {i: constants[place] for i, place in given.items() if place in (constants or {})}
-            setattr(self._whole, name, _Part(part, options, {i for i, place in given.items() if place in static}, held))
+            try:
+                setattr(self._whole, name, _Part(part, options, {i for i, place in given.items() if place in static}, held))
+            except Unsupported as error:
+                refused |= error.refused
+        if refused:
+            raise Unsupported(refused)
+        self._parts = [getattr(self._whole, name) for name in ours]
+
+    def compile(self):
+        for part in self._parts:
+            part.compile()
+        return self
 
     def __call__(self, *arguments):
         return self._whole(*arguments)
@@ -111,6 +131,9 @@ class _Part(torch.nn.Module):
             output.args = ((output.args[0],),)
         self._graph = CompiledGraph(module, options, static, constants)
 
+    def compile(self):
+        self._graph.compile()
+
     def forward(self, *arguments):
         results = self._graph(*arguments)
         return results[0] if self._is_one else tuple(results)
@@ -120,7 +143,7 @@ def _graph_of(module, options, static=(), constants=None):
     """The graph compiled, in parts where PyTorch has to run some operators."""
     options = dict(options)
     if not options.pop("fallback", True):
-        return CompiledGraph(module, options, static, constants)
+        return CompiledGraph(module, options, static, constants).compile()
     theirs = {node.name: names for node, names in missing(module.graph, module).items()}
     for node in module.graph.nodes:
         if node.op == "call_function" and not is_number(node) and any(_is_complex(each) for each in (node, *node.all_input_nodes)):
@@ -133,15 +156,16 @@ def _graph_of(module, options, static=(), constants=None):
             graph = PartedGraph(module, options, static, constants, theirs) if theirs else CompiledGraph(module, options, static, constants)
             break
         except Unsupported as error:
-            name = error.node.meta.get("of_whole", error.node.name)
-            if name in theirs:
-                raise
-            _check_memory(nodes[name], str(error))
-            theirs[name] = [(f"{name_of(error.node.target)} ({error})", place_of(error.node))]
+            for node, why in error.refused.items():
+                name = node.meta.get("of_whole", node.name)
+                if name in theirs:
+                    raise
+                _check_memory(nodes[name], why)
+                theirs[name] = [(f"{name_of(node.target)} ({why})", place_of(node))]
     if theirs:
         warnings.warn("PyTorch runs operators that can't be compiled; register functions by tensmith.torch.lowers:\n"
                       + told(pair for names in theirs.values() for pair in names), stacklevel=2)  # fmt: skip
-    return graph
+    return graph.compile()
 
 
 def _check_memory(node, why):

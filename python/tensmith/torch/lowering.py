@@ -290,11 +290,11 @@ def is_number(node):
 
 
 class Unsupported(Error):
-    """An operator can't be compiled. node: of the graph that was lowered."""
+    """Operators can't be compiled. refused: the nodes of the graph that was lowered, and why each."""
 
-    def __init__(self, text, node):
-        super().__init__(text)
-        self.node = node
+    def __init__(self, refused):
+        super().__init__("\n".join(dict.fromkeys(refused.values())))
+        self.refused = refused
 
 
 def missing(graph, module=None):
@@ -358,9 +358,18 @@ def _own(target, result):
     return Value(result.number, result.shape, result.dtype) if isinstance(result, Value) else result
 
 
-def lower(graph, lowering, values, module=None):
+def _given(lowering, node):
+    """A node's results as inputs, of a graph that will be thrown away."""
+    metas = node.meta["val"]
+    given = [lowering.input(f"{node.name}.{i}", meta.shape, meta.dtype) if isinstance(meta, torch.Tensor) else meta
+             for i, meta in enumerate([metas] if isinstance(metas, torch.Tensor) else metas)]  # fmt: skip
+    return given[0] if isinstance(metas, torch.Tensor) else given
+
+
+def lower(graph, lowering, values, module=None, lost=()):
     """All operators of an FX graph. `values`: of its placeholders, by node; gives what the output node has. `module` has what the
-    graph names: tensors, and the graphs of branches and bodies."""
+    graph names: tensors, and the graphs of branches and bodies. `lost`: why, of placeholders that can't be inputs. Every operator that is
+    refused is told at once."""
     if not lowering.depth:
         check_supported(graph, module)
     for node in graph.nodes:
@@ -370,19 +379,35 @@ def lower(graph, lowering, values, module=None):
     def known(node):
         return values[node] if node in values else node.meta["val"]
 
+    refused, lost = {}, dict(lost)
     for node in graph.nodes:
         if node.op == "output":
+            if refused:
+                raise Unsupported(refused)
+            if why := next((lost[each] for each in node.all_input_nodes if each in lost), None):
+                raise Error(why)
             return torch.fx.node.map_arg(node.args[0], known)
         if node.op != "call_function" or is_number(node) or is_effect(node):
             continue
-        arguments = torch.fx.node.map_arg(node.args, known)
-        named = torch.fx.node.map_arg(node.kwargs, known)
         with lowering.at(node):
-            if node.target is operator.getitem:
-                values[node] = arguments[0][arguments[1]]
-                continue
             try:
-                values[node] = _own(node.target, _TABLE[name_of(node.target)](lowering, *arguments, **named))
+                if why := next((lost[each] for each in node.all_input_nodes if each in lost), None):
+                    raise Error(why)
+                arguments = torch.fx.node.map_arg(node.args, known)
+                named = torch.fx.node.map_arg(node.kwargs, known)
+                values[node] = _lowered(lowering, node, arguments, named)
             except Error as error:
-                raise Unsupported(f"{lowering.location}: {name_of(node.target)}: {error}", node) from None
+                refused[node] = f"{lowering.location}: {name_of(node.target)}: {error}"
+                if lowering.depth:
+                    raise Unsupported(refused) from None
+                try:
+                    values[node] = _given(lowering, node)  # so that the operators behind it are looked at, too
+                except Error as error_of_result:
+                    lost[node] = str(error_of_result)
     raise Error("the graph has no output")
+
+
+def _lowered(lowering, node, arguments, named):
+    if node.target is operator.getitem:
+        return arguments[0][arguments[1]]
+    return _own(node.target, _TABLE[name_of(node.target)](lowering, *arguments, **named))

@@ -22,6 +22,7 @@ def split(module, is_ours):
     for call in list(whole.graph.nodes):
         if call.op == "call_module" and call.target in ours:
             _give_symbols(whole.graph, call, ours[call.target])
+    _order(whole.graph)
     whole.graph.lint()
     whole.recompile()
     return whole, ours
@@ -48,6 +49,18 @@ def _numbers(graph, is_ours):
         if node.op == "get_attr":  # branches and bodies have one user
             parts[node] = min((parts[user] for user in node.users if user in parts), default=0)
     return parts
+
+
+def _order(graph):
+    """Parts by their numbers, since what draws random numbers needs those before it to have drawn."""
+    numbers = {}
+    for node in graph.nodes:
+        numbers[node] = max((numbers[each] for each in node.all_input_nodes), default=-1)
+        if node.op == "call_module":
+            numbers[node] = int(node.target.removeprefix("submod_"))
+    *rest, output = graph.nodes
+    for node in sorted(rest, key=numbers.get):
+        output.prepend(node)
 
 
 def _give_symbols(graph, call, part):

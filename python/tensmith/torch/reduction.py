@@ -96,11 +96,11 @@ def _elements(x):
 
 @lowers("aten.any.dim", "aten.any.default", "aten.any.dims", "aten.all.dim", "aten.all.default", "aten.all.dims")
 def _any(g, x, dims=None, keepdim=False):
-    bits = g.cast(g.cast(x, torch.bool), torch.int32)
+    x = g.cast(x, torch.bool)  # of which the largest of none is no, and the least yes
     name = "reduce_max" if ".any." in str(g.node.target) else "reduce_min"
     if dims == []:  # of no dimensions, where others reduce all
-        return g.cast(bits, torch.bool)
-    return g.cast(g.reduce(name, bits, _dims(dims), keepdim), torch.bool)
+        return g.cast(x, g.meta.dtype)
+    return g.cast(g.reduce(name, x, _dims(dims), keepdim), g.meta.dtype)
 
 
 @lowers("aten.cumsum.default", "aten.cumprod.default")

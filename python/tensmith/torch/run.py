@@ -103,13 +103,20 @@ def _is_shown(view, whole):
     return whole.is_contiguous() and not whole.storage_offset() and view.is_conj() == whole.is_conj() and view.is_neg() == whole.is_neg()
 
 
-class Outputs:
-    """What a graph gives: outputs of the module, views of other outputs, inputs as they are or copied, and numbers that sizes decide.
+def _is_part(view, whole):
+    """Whether the view is what lies at other places of the whole's memory, of the same type."""
+    return isinstance(view, torch.Tensor) and view.dtype == whole.dtype and view.is_conj() == whole.is_conj() and view.is_neg() == whole.is_neg()
 
-    nodes: of the graph of PyTorch's, where what is a view of another output shall be one, and so share its memory as eager's does.
+
+class Outputs:
+    """What a graph gives: outputs of the module, views of other outputs and of inputs, inputs as they are or copied, and numbers that sizes decide.
+
+    nodes: of the graph of PyTorch's, where what is a view of an input or of another output shall be one, and so share its memory as eager's does.
+        AOTAutograd takes the places of an input's views from what the graph gives.
+    tensors: the places of inputs, by their nodes.
     """
 
-    def __init__(self, lowering, results, inputs, nodes=()):
+    def __init__(self, lowering, results, inputs, nodes=(), tensors=None):
         self._entries = []
         self._bindings = lowering.bindings
         self.has_sizes = False
@@ -121,6 +128,11 @@ class Outputs:
                 meta = node.meta["val"]
                 self.has_sizes |= any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride(), meta.storage_offset()))
                 self._entries.append(("view", (nodes.index(whole), meta.dtype, meta.shape, meta.stride(), meta.storage_offset())))
+                continue
+            if whole is not node and whole in (tensors or {}) and _is_part(node.meta["val"], whole.meta["val"]):
+                meta, start = node.meta["val"], whole.meta["val"].storage_offset()
+                self.has_sizes |= any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride(), meta.storage_offset(), start))
+                self._entries.append(("part", (tensors[whole], meta.shape, meta.stride(), meta.storage_offset(), start)))
                 continue
             if not hasattr(result, "number"):
                 self._entries.append((None, result))
@@ -141,6 +153,10 @@ class Outputs:
             if kind == "view":
                 views.append((len(given), what))
                 given.append(None)
+            elif kind == "part":
+                place, *numbers = what
+                shape, strides, (offset, start) = ([self._known(size, values) for size in part] for part in (*numbers[:2], numbers[2:]))
+                given.append(torch.as_strided(inputs[place], shape, strides, inputs[place].storage_offset() + offset - start))
             elif kind is not None:
                 tensor = (outputs if kind.endswith("output") else inputs)[what]
                 given.append(tensor.detach().clone() if kind.startswith("copied") else tensor)

@@ -1,0 +1,58 @@
+"""What tests of modules are made of: modules of functions, inputs, and answers with gradients to compare."""
+
+import torch
+from torch import nn
+from torch.utils import _pytree
+
+
+class Of(nn.Module):
+    """A module of a function of its parts and the inputs."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            if isinstance(part, torch.Tensor) and not isinstance(part, nn.Parameter):
+                self.register_buffer(name, part)
+            else:
+                setattr(self, name, part)
+
+    def forward(self, *inputs):
+        return self.function(self, *inputs)
+
+
+def of(function, **parts):
+    return Of(lambda self, *inputs: function(*inputs), **parts)
+
+
+def r(*shape):
+    return torch.randn(*shape)
+
+
+def ints(limit, *shape):
+    return torch.randint(0, limit, shape)
+
+
+def leaves(value):
+    return [x for x in _pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
+
+
+def close(given, wanted, tolerance=1e-4):
+    """To a part of the largest number of each tensor."""
+    given, wanted = leaves(given), leaves(wanted)
+    assert len(given) == len(wanted)
+    for a, b in zip(given, wanted):
+        largest = b.double().abs().nan_to_num(0, 0, 0).max().item() if b.numel() else 0.0
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * max(1.0, largest), equal_nan=True)
+
+
+def gradients_of(net, call, inputs):
+    """Answers and gradients of all that may have one; the same numbers are drawn each time."""
+    torch.manual_seed(1)
+    inputs = [x.clone(memory_format=torch.preserve_format).requires_grad_(x.is_floating_point()) for x in inputs]
+    answers = call(*inputs)
+    loss = sum((x.double() * torch.linspace(0.5, 1.5, x.numel(), dtype=torch.float64).reshape(x.shape)).sum() for x in leaves(answers) if x.requires_grad)
+    taken = [x for x in [*inputs, *net.parameters()] if x.requires_grad]
+    if not isinstance(loss, torch.Tensor):
+        return answers, []
+    return answers, torch.autograd.grad(loss, taken, allow_unused=True, materialize_grads=True)
