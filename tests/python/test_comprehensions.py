@@ -80,6 +80,23 @@ def test_rows_of_tables_are_read_as_vectors(tmp_path):
     assert "llvm.insertelement" not in code
 
 
+# Breaks if rows that lie in memory are waited for one after the other, or if rows that are near are asked for in vain.
+@pytest.mark.parametrize("rows, size, is_far", [("E", "open", True), (100_000, 100_000, True), (100, 100, False)])
+def test_rows_of_large_tables_are_asked_for_in_advance(tmp_path, rows, size, is_far):
+    text = f"def sums(float({rows}, 64) T, int64(B, L) I) -> (O) {{ O(b, d) +=! T(I(b, l), d) }}"
+    sums = ts.comprehension(text, threads=1, dump_ir=tmp_path / "ir", cache_dir="", target="x86-64-v3").sums
+    count = 40 if size == "open" else size
+    table = np.arange(count * 64, dtype=np.float32).reshape(count, 64) % 256
+    for length in (1, 16, 17, 40):
+        at = np.random.default_rng(length).integers(0, count, (5, length))
+        assert np.array_equal(sums(table, at), table[at].sum(1))
+    codes = [path.read_text() for path in (tmp_path / "ir").glob("k_*.llvm.mlir")]
+    assert all(("llvm.intr.prefetch" in code) == is_far for code in codes) and codes
+    at[3, 20] = count
+    with pytest.raises(ts.Error, match=f"read at index {count}"):
+        sums(table, at)
+
+
 def test_errors_of_sizes_and_indices():
     f = ts.comprehension("def f(float(N, K) A, float(K) B) -> (C) { C(i) +=! A(i, k) * B(k) }").f
     with pytest.raises(ts.Error, match="K|B"):
