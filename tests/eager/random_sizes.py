@@ -22,11 +22,14 @@ _EXPRESSIONS = {
     "a": ["{a} + {a}", "{a} * {c}", "tnp.tanh({a})", "{a} @ s.w", "{a} - tnp.mean({a}, axis=0)", "{a} * {v}[:, None]", "tnp.where({a} > 0, {a}, {a} * 0.5)", "tnp.flip({a}, axis=0)",
           "tnp.concat([{a}[1:], {a}[:1]])", "tnp.zeros(({a}.shape[0], 3), dtype=tnp.float32) + {a}", "tnp.cumulative_sum({a}, axis=0)", "{a} / len({a})", "{a} * {a}.size / 30",
           "tnp.reshape(tnp.reshape({a}, (-1,)), (len({a}), 3))", "tnp.take({a}, tnp.arange(len({a})), axis=0)", "{a} + {f}", "({a}.T * {v}).T", "{a} - tnp.roll({a}, 1, axis=0)",
-          "tnp.concat([{a}, {a}])[:len({a})]", "tnp.concat([{a}, {a}])[1 : len({a}) + 1]"],
+          "tnp.concat([{a}, {a}])[:len({a})]", "tnp.concat([{a}, {a}])[1 : len({a}) + 1]", "{a} + tnp.full((3,), len({a}) % 2, dtype=tnp.float32)",
+          "tnp.roll({a}, len({a}) % {k}, axis=0)"],
     "v": ["tnp.sum({a}, axis=1)", "{a}[:, {i}]", "{v} * {v}", "tnp.arange({a}.shape[0], dtype=tnp.float32)", "tnp.maximum({v}, {c})", "nn.functional.softmax({v}, 0)", "{a} @ {f}",
           "tnp.linspace(0.0, 1.0, len({v}), dtype=tnp.float32) + {v}", "tnp.ones({v}.shape, dtype=tnp.float32) * {c}", "tnp.astype(tnp.argmax({a}, axis=1), tnp.float32)"],
     "f": ["tnp.sum({a}, axis=0)", "{a}[-1] * 1.0", "{a}[{i}] * 1.0", "tnp.max({a}, axis=0)", "{v} @ {a}", "tnp.mean({a}[:{k}], axis=0)", "tnp.std({a}, axis=0)", "{f} * {c}", "tnp.sin({f})",
-          "{f} + len({a})", "tnp.sum({a}[-{k}:], axis=0)", "{a}[{a}.shape[0] - 1] + 0.0", "tnp.sum({a}[::2], axis=0)", "{f} * float({f}[0])", "tnp.sum({a}[1:] - {a}[:-1], axis=0)"],
+          "{f} + len({a})", "tnp.sum({a}[-{k}:], axis=0)", "{a}[{a}.shape[0] - 1] + 0.0", "tnp.sum({a}[::2], axis=0)", "{f} * float({f}[0])",
+          "tnp.full((3,), min(len({a}), {k}), dtype=tnp.float32) + {f}", "tnp.sum({a}[{i}:-{k}], axis=0)", "tnp.sum({a}[-{k}:{k}], axis=0)", "tnp.sum({a}[{k}::-1], axis=0)",
+          "tnp.mean(tnp.concat([{a}, tnp.zeros((-len({a}) % {k}, 3), dtype=tnp.float32)]), axis=0)", "tnp.sum({a}[: len({a}) // 2 + 1], axis=0)", "tnp.sum({a}[1:] - {a}[:-1], axis=0)"],
 }  # fmt: skip
 _STATEMENTS = ["s.count += len({a})", "{a}[0] = {f}", "{a}[:, {i}] = {v}", "{f} += 1", "s.kept = {f} * 1.0", "s.list.append(len({v}))", "s.w[...] = s.w * 0.9"]
 _BLOCKS = ["if {a}.shape[0] > {k}:", "if len({v}) % 2:", "if tnp.sum({f}) > {c}:", "if float(tnp.mean({v})) > {c}:", "for row in {a}:", "for i in range(len({a})):", "for i in range({k}):",

@@ -60,6 +60,75 @@ def cut_again(s, x):
     return tnp.sum(x * 2), x[1:][:4].shape[0]
 
 
+def remainder(s, x):
+    s.count += 1
+    return x + tnp.full((3,), x.shape[0] % 2, dtype=tnp.float32)
+
+
+def smaller(s, x):
+    s.count += 1
+    return x + tnp.full((3,), min(x.shape[0], 8), dtype=tnp.float32)
+
+
+def even(s, x):
+    s.count += 1
+    return x + tnp.full((3,), x.shape[0] // 2 * 2, dtype=tnp.float32)
+
+
+def line(s, x):
+    s.count += 1
+    return x + tnp.full((3,), 3 * x.shape[0] - 2, dtype=tnp.float32) * float(x.shape[0] ** 2 % 8)
+
+
+def padded(s, x):
+    s.count += 1
+    return tnp.mean(tnp.concat([x, tnp.zeros((-x.shape[0] % 2, 3), dtype=tnp.float32)]), axis=0)
+
+
+def chosen_by_remainder(s, x):
+    s.count += 1
+    return x * [1.0, 2.0][x.shape[0] % 2]
+
+
+EVEN_AND_ODD = [4, 6, 8, 10, 5, 7, 2, 3, 9, 12, 13, 2, 3, 17, 8, 20, 1]
+
+
+@pytest.mark.parametrize("program", [remainder, smaller, even, line, padded, chosen_by_remainder])
+def test_numbers_that_are_computed_of_sizes_are_this_calls(program):
+    # Breaks if the library is given a number of a size that is the same for all primes, and another one for this call.
+    compared(program, rows(EVEN_AND_ODD))
+
+
+def test_a_number_of_the_size_that_a_call_looks_up_by_is_its_own():
+    # Breaks if what is assumed of such a number is what it is of the primes: then no entry holds for the call that it was made for.
+    _, counts = compared(chosen_by_remainder, rows([4, 6, 8, 10, 12, 5, 7, 9, 11] * 4))
+    assert counts["converted"] >= 12, counts
+
+
+CUTS = [slice(None, -2), slice(None, -3), slice(1, -1), slice(1, -2), slice(2, -2), slice(None, 8), slice(-3, 2), slice(5, None, -1), slice(-2, None, -1)]
+
+
+@pytest.mark.parametrize("reduced", [tnp.sum, tnp.max])
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+def test_what_is_left_of_an_open_size_is_what_the_index_says(cut, reduced):
+    # Breaks if a size that is cut to nothing, to one row or to less is taken for one that is not. Of nothing there is no largest: both say so.
+    def program(s, x):
+        s.count += 1
+        return reduced(x[cut], axis=0)
+
+    function, ours, theirs = ts.function(program), Plain(count=0), Plain(count=0)
+    for arguments in rows(EVEN_AND_ODD):
+        found, expected = (outcome(each, s, *arguments) for each, s in ((function, ours), (program, theirs)))
+        assert found == expected, (arguments[0].shape, function.explain())
+
+
+def outcome(program, *arguments):
+    try:
+        return described([program(*arguments)])
+    except ValueError as error:
+        return str(error)
+
+
 def parts(s, x):
     s.count += 1
     return tnp.sum(x) * (2 if len(tnp.unstack(x)) > 8 else 1)

@@ -220,20 +220,20 @@ class Effects:
         if not recording.graph_outputs:
             return Ended(residual, result, [])
         text, arrays, kinds = recording.tape.program(recording.graph_outputs)
-        inputs = []
+        inputs, shapes = [], [array.shape for array in arrays]
         for array in arrays:
             entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)
             inputs.append(entry.code if entry else array)
-        return Ended(residual, result, inputs, text, kinds)
+        return Ended(residual, result, inputs, text, kinds, shapes)
 
 
 class Ended:
     """result: code; text: of the graph, None where there is none; inputs: of the graph, codes or tensors that are the same in any call; types: of its outputs,
-    or code that gives them.
+    or code that gives them; shapes: of the inputs when the call was recorded.
     """
 
-    def __init__(self, residual, result, inputs, text=None, types=None):
-        self.residual, self.result, self.inputs, self.text, self.types = residual, result, inputs, text, types
+    def __init__(self, residual, result, inputs, text=None, types=None, shapes=()):
+        self.residual, self.result, self.inputs, self.text, self.types, self.shapes = residual, result, inputs, text, types, shapes
 
     def compiled(self):
         """The residual's function."""

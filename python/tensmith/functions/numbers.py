@@ -4,12 +4,17 @@ A number that was read from a tensor is both: code behind the graph, where Pytho
 combined with it, or a branch or a loop of the graph depends on it.
 """
 
+import operator
+
 from .. import _eager
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import ingraph
 from .open_sizes import NotOpen
 from .scalars import TYPES_VARY, NotConvertible, Traced, plain
+
+
+_OF_SIZES = {operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.index}
 
 
 class Numbers:
@@ -20,10 +25,10 @@ class Numbers:
         if not isinstance(x, Traced):
             return x
         if x.stage == 0:
-            if kind == "trip count" and self.is_size(x):
+            if kind == "trip count" and x.code in self.codes_of_sizes:
                 raise NotOpen("a loop is unrolled by a size", relaxes)
-            if type(x.value) is bool:
-                self.opening.decided(x.value)
+            if type(x.value) is bool or x.code in self.codes_of_sizes:
+                self.opening.decided(x.value, self.is_size(x))
             self.check(x.code, "equal", x.value, kind, f"a number is {x.value!r}", relaxes)
             return x.value
         if self.regions:
@@ -54,7 +59,9 @@ class Numbers:
 
     def _computed_before(self, function, arguments, value):
         name = self.residual.let(f"{self.residual.constant(function)}({', '.join(self._codes(arguments))})", 0)
-        if any(map(self.is_size, arguments)):
+        if any(isinstance(x, Traced) and x.code in self.codes_of_sizes for x in arguments):
+            self.codes_of_sizes.add(name)
+        if any(map(self.is_size, arguments)) and function in _OF_SIZES and all(self.is_size(x) or type(x) is int for x in arguments):
             self.size_codes.add(name)
         if type(value) not in (int, float):
             return self.pin(Traced(value, name, 0), "branch")
@@ -63,11 +70,13 @@ class Numbers:
         return Traced(value, name, 0)
 
     def size(self, x):
-        """The number is a size, or computed of one, which shapes of tensors may have as it is (open_sizes.py)."""
+        """The number is an open size."""
         self.size_codes.add(x.code)
+        self.codes_of_sizes.add(x.code)
         return x
 
     def is_size(self, x):
+        """Whether it is an open size, or a sum, a difference or a product of some: the library is given it as it is (open_sizes.py)."""
         return isinstance(x, Traced) and x.stage == 0 and x.code in self.size_codes
 
     def _code_behind(self, function, arguments, value):

@@ -4,13 +4,16 @@ What a call makes of a size can't be seen where the library's own functions ask 
 the numbers that it reads from tensors and the truths that it goes by; and twice with other sizes in the place of the open ones, primes that stand nowhere
 else, where these numbers and truths are those of the first time. Where both give the same graph and the same code, these are the call's for any sizes from 2 on:
 whatever is a prime is the size that it stands for, in shapes, and in numbers and tensors that the library has made of sizes (`Pair.number`). A size of 0 or 1 is
-never open, since broadcasting asks for it.
+never open, since broadcasting asks for it; so what is left of an open size where a tensor is cut has to be 2 at least, too (`Pair.bound`).
 
-Invariant, of the library: its functions of tensors ask of a size no more than whether it is 0, 1 or another one.
+Invariant, of the library: its functions of tensors ask of a size no more than whether it is 0, 1 or another one. Nothing is known so of what the program
+computes: the library is given sums, differences and products of sizes and whole numbers as they are; any other number of a size is an assumption, which has
+to have the first recording's value in the other two as well.
 """
 
 import fractions
 import itertools
+import re
 
 from .. import _eager
 from .. import numpy as tnp
@@ -32,7 +35,10 @@ class NotOpen(NotConvertible):
 
 class OpenSizes:
     """Of one recording. refused: as of a Recording, with ("shape", what) for tensors of which no size can be open; seen: the shapes that tensors had when
-    calls were recorded, by what they are.
+    calls were recorded, by what they are. first, number: of the first recording, and which of the other two this is (0 or 1); None and 0 of the first itself.
+
+    A recording's course is what it has read from tensors, and the values that it went by, in their order; the others have to ask for the same in the same
+    order, and are told the first one's. asked: what the library told of shapes, as open sizes by their number and all else as it is: the two are compared.
     """
 
     def __init__(self, refused, seen, first=None, number=0):
@@ -98,14 +104,19 @@ class OpenSizes:
             return value
         return self._next(value, lambda known: type(known) is type(value))
 
-    def decided(self, truth):
-        """By numbers that are known before the graph runs."""
+    def decided(self, value, is_usual=False):
+        """The call goes by a value that is known before the graph runs. is_usual: it is another one for each size."""
         if self._first is None:
-            self._course.append(truth)
-        elif self._next(truth, lambda known: type(known) is bool) is not truth:
-            self._first.is_special = True
+            self._course.append(value)
+        elif self._next(value, lambda known: type(known) is type(value)) != value:
+            self._first.is_special |= not is_usual
             raise NotOpen("what the call does depends on a size")
-        return truth
+
+    def first_sizes(self):
+        return list(self._first.sizes)
+
+    def is_special_at_first(self):
+        self._first.is_special = True
 
     def _next(self, value, fits):
         known = self._first._course
@@ -146,10 +157,30 @@ class Pair:
             raise NotOpen("the graph depends on a size")
         if not _is_same(one.residual.parts(), other.residual.parts()):
             raise NotOpen("what is left for Python depends on a size")
+        self.bound()
         one.inputs = [self._input(x, y) for x, y in zip(one.inputs, other.inputs)]
         if one.text is not None:
             one.types = "[" + ", ".join(self._type(x, y) for x, y in zip(one.types, other.types)) + "]"
         return one
+
+    def bound(self):
+        """Assumes that what is cut of open sizes is 2 at least: broadcasting and sums ask for 0 and 1."""
+        one, other = self.ended
+        first = self.recordings[0].opening.first_sizes()
+        known = {}  # by the graph's names of sizes: their code, and what they are in the first recording
+        lines = [line.split()[2:] for line in (one.text or "").splitlines() if line.startswith("input ")]
+        for names, *shapes in zip(lines, one.shapes, other.shapes):
+            for name, x, y in zip(names, *shapes):
+                codes = [(code, first[i]) for i, (*pair, code) in enumerate(self._sizes) if pair == [x, y]]
+                known[name] = codes[0] if codes else (str(x), x)
+        for each in sorted(set(re.findall(r"[^\s|,]*\)-\d+[^\s|,]*", one.text or ""))):
+            if not set(names := re.findall(r"s\d+", each)) <= set(known):
+                raise NotOpen("a part of a tensor has a size that isn't known")
+            code, value = (re.sub(r"s\d+", lambda found, i=i: str(known[found[0]][i]), each) for i in range(2))
+            if eval(value) < 2:
+                self.recordings[0].opening.is_special_at_first()
+                raise NotOpen("what is cut of a tensor has less than 2 rows")
+            one.residual.assume(f"{code} > 1", Assumption("shape", "what is cut of a tensor has 2 rows at least", None))
 
     def _input(self, x, y):
         if isinstance(x, str) or isinstance(y, str):
@@ -225,7 +256,15 @@ def index_within(recording, x, key):
     keys = key if isinstance(key, tuple) else (key,)
     for i, axis in axes_of_index(x, keys):
         each = keys[i]
-        if (needed := max(_reach(bound) for bound in ((each.start, each.stop) if isinstance(each, slice) else (each,)))) > 2:
+        if isinstance(each, slice):
+            start, stop, step = (None if type(bound) is not int else bound for bound in (each.start, each.stop, each.step))
+            is_usual = (step or 1) > 0 and not (start is not None and start < 0 and stop is not None and stop >= 0)
+            needed = max(abs(start or 0), abs(stop or 0))
+            if not is_usual and (start, stop) != (None, None) and isinstance(recording.opening.told(x.shape[axis]), Traced):
+                raise NotOpen("a slice ends where its size says")
+        else:
+            needed = 0 if type(each) is not int else -each if each < 0 else each + 1
+        if needed > 2:
             _has(recording, x.shape[axis], needed)
 
 
@@ -238,11 +277,6 @@ def axes_of_index(x, keys):
         elif each is not None and axis < x.ndim:
             yield i, axis
             axis += 1
-
-
-def _reach(bound):
-    """How many elements there must be for a bound."""
-    return 0 if type(bound) is not int else -bound if bound < 0 else bound + 1
 
 
 def _has(recording, size, needed):

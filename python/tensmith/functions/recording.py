@@ -88,7 +88,7 @@ class Recording(Numbers):
         self.refused = refused  # of these what can't be the graph's
         self.recursive = dict(recursive or {})  # functions that call themselves on structures, and which argument these are
         self.opening = opening or OpenSizes(refused, {})
-        self.size_codes = set()
+        self.size_codes, self.codes_of_sizes = set(), set()  # open sizes and sums and products of them; whatever is computed of them
         self.residual = Residual()
         self.tape = _eager.tape(True)
         self.line = None
