@@ -148,8 +148,8 @@ class Function:
                 return _Entry(ended.compiled(), ended.text, ended.residual.assumptions)
 
     def _learns(self, error, recording, closed, refusals):
-        """Whether a recording that has failed is worth another: loops become the graph's, branches, loops and sizes assumptions. closed: of tensors whose sizes
-        are assumptions in this call, what was open and the error; refusals: of branches and loops in this call.
+        """Whether a recording that has failed is worth another. Notes what is to be otherwise in it: loops become the graph's, branches and loops assumptions
+        (`refusals`, of this call, and for good), sizes assumptions (`closed`, of this call: tensors' places to what was open and the error).
         """
         loop = getattr(error, "relaxes", None)
         if loop is not None and loop not in self._relaxed | self._refused:
