@@ -311,6 +311,23 @@ def test_places_that_a_class_gets_later_are_seen():
     assert found[0] == found[1]
 
 
+# ---- figures
+
+
+def test_a_count_of_instructions_ends(monkeypatch):
+    """Breaks if a process is counted again for as long as it compiles kernels, which it does for ever where the cache keeps none, or if one that compiles any is counted."""
+    counted = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "bench/functions/instructions.py"))["counted"]
+
+    def count(*compiled):
+        processes = [subprocess.CompletedProcess([], 0, f"compiled {each}\n", f"==1== Collected : {number}00\n") for number, each in enumerate(compiled, 1)]
+        monkeypatch.setattr(subprocess, "run", lambda *_, **__: processes.pop(0))
+        return counted("mlp", 0, 1)
+
+    assert count(3, 0) == 200 and count(0) == 100
+    with pytest.raises(SystemExit, match="TENSMITH_CACHE"):
+        count(3, 3)
+
+
 # ---- training
 
 
