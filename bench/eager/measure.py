@@ -5,7 +5,8 @@
 
 A small operation is timed in CPU time of the process, in rounds in which each library takes its turn; figures are microseconds, the
 least and the median over the rounds, and the median of the ratios within rounds. The engine's rate is eager_test's, in operations a
-second of CPU time of all threads: `small` ones run where they are pushed, `large` ones are handed to workers.
+second of CPU time of all threads: `small` ones run where they are pushed, `large` ones are handed to workers. Two chains of products
+that don't depend on one another are timed by the clock, by an engine of one thread and one of two, in turns: the ratio needs two idle cores.
 """
 
 import argparse
@@ -70,6 +71,45 @@ def small_operations(rounds):
     return results
 
 
+CHAINS = """
+import sys, time
+import tensmith.numpy as tnp
+
+w = tnp.ones((384, 384), dtype=tnp.float32) / 384
+for _ in sys.stdin:
+    start = time.perf_counter()
+    a, b = w, w + 0
+    for _ in range(24):
+        a, b = a @ w, b @ w
+    assert abs(float(a[0, 0]) - float(b[0, 0])) < 1e-6
+    print(time.perf_counter() - start, flush=True)
+"""
+
+
+def two_chains(rounds):
+    """Milliseconds by engines of one thread and of two, and by how much the second is faster."""
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    children = {
+        threads: subprocess.Popen([sys.executable, "-c", CHAINS], env={**environment, "TENSMITH_ENGINE_THREADS": str(threads)}, text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for threads in (1, 2)
+    }  # fmt: skip
+    times = {threads: [] for threads in children}
+    for number in range(rounds + 1):  # the first one compiles
+        for threads, child in children.items():
+            child.stdin.write("once\n")
+            child.stdin.flush()
+            taken = float(child.stdout.readline()) * 1e3
+            if number:
+                times[threads].append(taken)
+    for child in children.values():
+        child.stdin.close()
+        child.wait()
+    ratios = [one / two for one, two in zip(times[1], times[2])]
+    return {"one_thread_ms": round(min(times[1]), 3), "two_threads_ms": round(min(times[2]), 3),
+            "ratio": round(statistics.median(ratios), 3), "best_ratio": round(max(ratios), 3)}  # fmt: skip
+
+
 def engine_rate():
     command = [BUILD / "test/eager_test", "--gtest_also_run_disabled_tests", "--gtest_filter=EngineRate.*"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -85,6 +125,7 @@ def main():
     results = {
         "load_average": round(os.getloadavg()[0], 1),
         "small_operations": small_operations(arguments.rounds),
+        "two_chains": two_chains(arguments.rounds),
         "engine_operations_a_cpu_second": {key: {"best": max(r[key] for r in rates), "median": statistics.median(r[key] for r in rates)} for key in rates[0]},
     }
     arguments.out.write_text(json.dumps(results, indent=1) + "\n")
