@@ -4,6 +4,7 @@
     bench/eager/memory.py [--steps 100000] [--conversions 1000] [--out bench/results/eager-memory.json]
 
 Each kind is run in tenths. `rss_mb`: what the process has in memory after each; `bytes_a_step`: the growth from the second tenth to the last, a step. The first tenths fill caches: of kernels, of Python's objects, of freed blocks.
+`statistics`: how many of the steps were converted or co-executed; where it isn't all but some, there are no figures.
 """
 
 import argparse
@@ -26,20 +27,21 @@ import tensmith.numpy as tnp  # noqa: E402
 from tensmith import nn, optim  # noqa: E402
 
 PARTS = 10
+OTHERS = 10  # steps that may run as they are before all sizes of their batches are known
 
 
 def resident():
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def training():
-    """A step of training, with a tensor in a reference cycle, and an exception that holds another."""
+def training(convert):
+    """A step of training, with a tensor in a reference cycle, and an exception that holds another; and what draws its data, which has no conversion, and takes it."""
     nn.manual_seed(1)
     model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
     optimiser, draw = optim.Adam(model.parameters(), lr=0.01), numpy.random.RandomState(1)
 
-    def step(number):
-        x = tnp.asarray(draw.randn(4 + number % 3, 8).astype("float32"))
+    @convert
+    def step(x):
         optimiser.zero_grad()
         with ts.record():
             loss = nn.functional.mse_loss(model(x), x[:, :1])
@@ -52,7 +54,17 @@ def training():
         except ValueError:
             return float(loss)
 
-    return step
+    return step, lambda number: step(tnp.asarray(draw.randn(4 + number % 3, 8).astype("float32")))
+
+
+def steps_of_graphs(convert, kind, count):
+    """measured, of steps that `convert` has made graphs of. kind: under which name its statistics count the steps that were."""
+    step, one = training(convert)
+    found = measured(one, count)
+    statistics = step.statistics()
+    if statistics["calls"] - statistics[kind] > OTHERS:
+        raise RuntimeError(f"of {statistics['calls']} steps {statistics[kind]} were {kind}, which these figures would not be of:\n{step.explain()}")
+    return {**found, "statistics": statistics}
 
 
 def converted():
@@ -93,9 +105,9 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
     results = {
-        "eager": measured(training(), arguments.steps),
-        "function": measured(ts.function(training()), arguments.steps // 4),
-        "coexecute": measured(ts.coexecute(training()), arguments.steps // 4),
+        "eager": measured(training(lambda step: step)[1], arguments.steps),
+        "function": steps_of_graphs(ts.function, "converted", arguments.steps // 4),
+        "coexecute": steps_of_graphs(ts.coexecute, "coexecuted", arguments.steps // 4),
         "conversions": measured(converted(), arguments.conversions // 2, 2),
     }
     print(json.dumps(results, indent=1))

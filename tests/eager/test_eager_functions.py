@@ -3,6 +3,7 @@
 Graphs are evaluated here, not compiled; compiled ones are held against the same programs by `bench/functions`.
 """
 
+import enum
 import json
 import pathlib
 import re
@@ -221,6 +222,110 @@ def test_patterns_are_matched():
     (function, ours), (_, theirs) = found
     assert ours == theirs
     assert function.statistics()["converted"] >= 15, function.explain()
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Celsius(float):
+    pass
+
+
+class Reading(float):
+    __match_args__ = ("real", "imag")
+
+
+class Names(list):
+    pass
+
+
+def by_classes_of_numbers(s, x):
+    match s.event:
+        case Level(level) if level is not Level.LOW:
+            return x * level
+        case Level(1):
+            return x - 1
+        case Reading(a, 0.0):
+            return x * a - 2
+        case Celsius(degrees):
+            return x + degrees
+        case Names(names):
+            return x * len(names)
+        case int(number):
+            return x * number
+    return None
+
+
+def by_too_many_places(s, x):
+    match s.event:
+        case Level(a, b):
+            return x * a + b
+    return x
+
+
+def matched(program, events):
+    found = []
+    for way in (ts.function(program), program):
+        s, told = speculated.Plain(event=None), []
+        for s.event in [each for each in events for _ in range(3)]:
+            try:
+                told.append(described([way(s, tensor(2))]))
+            except TypeError as error:
+                told.append(str(error))
+        found.append((way, told))
+    return found
+
+
+def test_classes_derived_from_built_in_ones_stand_for_themselves():
+    # Breaks if only a built-in class's one place is the object itself, not a derived one's, or if `__match_args__` doesn't come first.
+    (function, ours), (_, theirs) = matched(by_classes_of_numbers, [Level.LOW, Level.HIGH, 5, Celsius(2.5), Reading(1.5), Names("ab")])
+    assert ours == theirs
+    assert function.statistics()["converted"] >= 5, function.explain()
+    (_, ours), (_, theirs) = matched(by_too_many_places, [Level.LOW])
+    assert ours == theirs
+
+
+def test_places_that_a_class_gets_later_are_seen():
+    # Breaks if nothing checks that the class still has no `__match_args__`.
+    class Later(enum.IntEnum):
+        LOW = 1
+        HIGH = 3
+
+    def program(s, x):
+        match s.event:
+            case Later(value):
+                return x * value
+        return x
+
+    found = []
+    for way in (ts.function(program), program):
+        s, told = speculated.Plain(event=Later.HIGH), []
+        for turn in range(8):
+            if turn == 4:
+                Later.__match_args__ = ("denominator",)
+            told.append(described([way(s, tensor(2))]))
+        del Later.__match_args__
+        found.append(told)
+    assert found[0] == found[1]
+
+
+# ---- figures
+
+
+def test_a_count_of_instructions_ends(monkeypatch):
+    """Breaks if a process is counted again for as long as it compiles kernels, which it does for ever where the cache keeps none, or if one that compiles any is counted."""
+    counted = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "bench/functions/instructions.py"))["counted"]
+
+    def count(*compiled):
+        processes = [subprocess.CompletedProcess([], 0, f"compiled {each}\n", f"==1== Collected : {number}00\n") for number, each in enumerate(compiled, 1)]
+        monkeypatch.setattr(subprocess, "run", lambda *_, **__: processes.pop(0))
+        return counted("mlp", 0, 1)
+
+    assert count(3, 0) == 200 and count(0) == 100
+    with pytest.raises(SystemExit, match="TENSMITH_CACHE"):
+        count(3, 3)
 
 
 # ---- training

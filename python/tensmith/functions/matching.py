@@ -5,11 +5,11 @@ import collections.abc
 import operator
 
 from ..numpy.dtypes import Tensor
-from .recording import raw
+from .recording import order_of
 from .residual import MISSING
 from .scalars import NotConvertible, Range, Traced
 
-# Of these a pattern with one place stands for the object itself.
+# Of these, and of classes derived from them, a pattern with one place stands for the object itself, unless the class has `__match_args__`.
 _THEMSELVES = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
@@ -98,14 +98,12 @@ class Matching:
             raise TypeError("called match pattern must be a class")
         if not self.calls.builtins[isinstance](x, cls):
             return False
-        names, places = [], list(pattern.patterns)
-        if places and cls in _THEMSELVES:
-            if len(places) > 1:
-                raise TypeError(f"{cls.__name__}() accepts 1 positional sub-pattern ({len(places)} given)")
-            if not self._matches(places.pop(), x, frame, found):
+        places = pattern.patterns
+        names = self._places_of(cls, len(places)) if places else ()
+        if names is None:
+            if not self._matches(places[0], x, frame, found):
                 return False
-        elif places:
-            names = list(self._places_of(cls, len(places)))
+            names = ()
         for name, each in [*zip(names, places), *zip(pattern.kwd_attrs, pattern.kwd_patterns)]:
             try:
                 value = self.objects.attribute(x, name)
@@ -116,7 +114,14 @@ class Matching:
         return True
 
     def _places_of(self, cls, count):
-        names = self.objects.of_class(cls, "__match_args__") if raw(cls, "__match_args__") is not MISSING else ()
+        """Names of the attributes that the places stand for; None: the one place is the object."""
+        names = ()
+        if self.recording.lookup(cls, "__match_args__") is not MISSING:
+            names = self.objects.of_class(cls, "__match_args__")
+        elif not set(_THEMSELVES).isdisjoint(order_of(cls)):
+            if count > 1:
+                raise TypeError(f"{cls.__name__}() accepts 1 positional sub-pattern ({count} given)")
+            return None
         if len(names) < count:
             raise TypeError(f"{cls.__name__}() accepts {len(names)} positional sub-patterns ({count} given)")
         return names[:count]
