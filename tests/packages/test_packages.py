@@ -4,6 +4,8 @@
 """
 
 import ast
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import re
@@ -169,3 +171,56 @@ def test_long_notes_are_found(tmp_path):
 @pytest.mark.parametrize("changes, refusal", [("## 1.2.2, 2025-01-01\n\n- Older.\n", "has no section"), ("## 1.2.3, soon\n\n- New.\n", "has no date")])
 def test_a_release_needs_its_notes(tmp_path, changes, refusal):
     assert refusal in Release(tmp_path, changes)("--check")
+
+
+@pytest.fixture
+def packaging(tmp_path, monkeypatch):
+    """scripts/package with a folder of wheels, and a bare system of Python 3.11 that notes what is put into it and run."""
+    loader = importlib.machinery.SourceFileLoader("packaging_script", str(ROOT / "scripts/package"))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(script)
+    script.put, script.ran = [], []
+
+    class Bare:
+        def __init__(self, base):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def put(self, source, target):
+            script.put.append(target)
+
+        def run(self, *command, **options):
+            script.ran.append(command)
+            return subprocess.CompletedProcess(command, 0, stdout="3 11 2\n")
+
+    for name, value in {"DIST": tmp_path / "dist", "WORK": tmp_path / "work", "BareRoot": Bare, "base": lambda folder: folder, "tools_of": pathlib.Path,
+                        "run": lambda *command, **_: script.ran.append(command), "try_wheels": lambda python: None, "try_debs": lambda: None}.items():  # fmt: skip
+        monkeypatch.setattr(script, name, value)
+    script.DIST.mkdir()
+    for tag in ("cp310-cp310", "cp312-abi3"):
+        (script.DIST / f"tensmith-1.0-{tag}-x.whl").touch()
+    return script
+
+
+# Breaks if the quickstart is tried with a wheel for this machine's Python, which the bare system's refuses.
+def test_the_quickstart_takes_the_wheel_of_the_bare_system(packaging):
+    (packaging.DIST / "tensmith-1.0-cp311-cp311-x.whl").touch()
+    packaging.try_parts(None, [])
+    assert [target for target in packaging.put if target.endswith(".whl")] == ["/house/tensmith-1.0-cp311-cp311-x.whl"]
+    download = next(command for command in packaging.ran if "download" in command)
+    assert download[download.index("--python-version") + 1] == "3.11"
+    assert packaging.ran[-1][-1] == "--installed"
+
+
+# Breaks if `scripts/package all --python` of another version fails at its end, or the quickstart by name is left out in silence.
+def test_the_quickstart_is_left_out_where_its_wheel_is_not_built(packaging, capsys):
+    packaging.try_parts(None, [])
+    assert "the quickstart is left out: dist/ has no wheel tensmith for Python 3.11; run scripts/package wheels" in capsys.readouterr().out
+    with pytest.raises(packaging.NoWheel):
+        packaging.try_parts("quickstart", [])
+    assert not packaging.put

@@ -219,6 +219,28 @@ def test_compiled_with_gradients(name):
     close(list(net.buffers()), list(other.buffers()))
 
 
+def rounded_in_each_way(x):
+    """Values, and where they lay within the bounds."""
+    ops, ones, within = torch.ops.aten, torch.ones(3), (-8, 7)
+    return (
+        *ops.fake_quantize_per_tensor_affine_cachemask(x, 1.0, 2, *within),
+        *ops._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, ones[:1], ZEROS[2:], torch.ones(1, dtype=torch.int64), *within),
+        *ops.fake_quantize_per_channel_affine_cachemask(x, ones, ZEROS, 0, *within),
+        *ops.fake_quantize_per_channel_affine_cachemask(x, SCALES, torch.tensor([0.2, 1.0, 2.5]), 0, *within),
+    )
+
+
+@pytest.mark.filterwarnings("ignore:PyTorch runs operators")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_fake_quantisation_has_the_bits_of_pytorch(dtype):
+    """Breaks if a double is rounded to a float before, if what is no number doesn't become the least, or if differences to zeros between are rounded twice."""
+    near = torch.tensor([0.5 + 1e-12, -0.5 - 1e-12, 2.5 + 1e-12, float("nan"), 0.05, 0.15, -3e4, 3e4], dtype=torch.float64).to(dtype).repeat(3, 1)
+    wanted = rounded_in_each_way(near)
+    for given in (ts.from_torch(of(rounded_in_each_way), (near,))(near), torch.compile(rounded_in_each_way, backend=tensmith.torch.backend)(near)):
+        for a, b in zip(given, wanted, strict=True):
+            assert a.dtype == b.dtype and torch.equal(a, b), (a, b)
+
+
 def test_what_orders_effects_is_refused_by_name():
     """Checks of decompositions come with tokens, which are no inputs."""
     with pytest.raises(ts.Error, match=r"operators that can't be compiled(.|\n)*aten._linalg_solve_ex.default: modules.py:\d+"):

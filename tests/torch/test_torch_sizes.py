@@ -101,15 +101,16 @@ def test_exported_once(name):
             torch.testing.assert_close(model(*given), net(*given), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 @pytest.mark.parametrize("shared", [1, 2])
-def test_attention_of_open_width(shared):
-    """Breaks if what scores are divided by is taken for a number that is known."""
+def test_attention_of_open_width(shared, dtype, tolerance):
+    """Breaks if what scores are divided by is taken for a number that is known, or is of less precision than they are."""
 
     def attention(q, k):
         return nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True)
 
     fast = torch.compile(attention, backend=tensmith.torch.backend, dynamic=True)
     for batch, heads, length, width in ((2, 4, 3, 8), (3, 2, 5, 6)):
-        q, k = torch.randn(batch, heads, length, width), torch.randn(batch, heads // shared, length, width)
+        q, k = (torch.randn(batch, each, length, width, dtype=dtype) for each in (heads, heads // shared))
         given, wanted = (torch.autograd.grad(call(q.requires_grad_(), k.requires_grad_()).square().sum(), (q, k)) for call in (fast, attention))
-        torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(given, wanted, rtol=10 * tolerance, atol=tolerance)

@@ -137,7 +137,8 @@ def _scale(g, q, scale):
     """What scores are multiplied by: where nothing else is said, the width's inverse root."""
     width = q.shape[-1]
     if scale is None and not sizes.is_known(width):
-        return g.cast(g.op("rsqrt", [g.cast(g.size(width), torch.float32)]), q.dtype)
+        dtype = torch.promote_types(q.dtype, torch.float32)  # of halves the root is taken in single precision
+        return g.cast(g.op("rsqrt", [g.cast(g.size(width), dtype)]), q.dtype)
     return g.scalar(scale if scale is not None else 1 / math.sqrt(sizes.number(width)), q.dtype)
 
 

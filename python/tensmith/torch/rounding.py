@@ -1,5 +1,6 @@
-"""Rounding to quantised values and back, through which PyTorch trains for them. Results are PyTorch's bit for bit: it multiplies by the inverse scale in
-single precision, and rounds halves to even before a whole zero point is added."""
+"""Rounding to quantised values and back, through which PyTorch trains for them. Results are PyTorch's bit for bit: the inverse scale is of
+single precision, and is multiplied by in the input's own type, or in single precision where that is of 16 bits; halves are rounded to even before a
+whole zero point is added. Where a quotient by channels doesn't fit 64 bits, PyTorch's own result is undefined; here it is the nearest bound."""
 
 import numpy
 import torch
@@ -16,10 +17,15 @@ def of_rounding():
 
 
 def _rounded(x, scale, inverse, zero_point, least, most):
-    """The values, and where they lay within the bounds, which is where a gradient goes through."""
+    """The values, and where they lay within the bounds, which is where a gradient goes through. What is no number becomes the least, as in PyTorch."""
     is_whole = not (isinstance(zero_point, torch.Tensor) and zero_point.is_floating_point())
-    at = torch.round(x.float() * inverse) + zero_point if is_whole else torch.round(x.float() * inverse + zero_point)
-    return ((at.clamp(least, most) - zero_point) * scale).to(x.dtype), (at >= least) & (at <= most)
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    at = torch.round(wide * inverse) + zero_point if is_whole else torch.round(wide * inverse + zero_point)
+    is_enough = at >= least
+    bounded = torch.where(is_enough, at.clamp(max=most), least)
+    if not is_whole:
+        bounded = bounded.double()  # since differences to zeros between whole numbers are rounded once
+    return ((bounded - zero_point) * scale).to(wide.dtype).to(x.dtype), is_enough & (at <= most)
 
 
 def _by_numbers(x, scale, zero_point, least, most):
