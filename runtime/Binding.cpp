@@ -303,14 +303,12 @@ Status settleViews(Frame &frame) {
   return {};
 }
 
-Status fillSizes(Frame &frame) {
+Status fillSizes(const Module &module, Frame &frame) {
   for (const Step &step : frame.code.steps)
     for (size_t i = 0;
          step.opcode == plan::Opcode::Kernel && !step.lateSizes && i < step.sizes.size(); ++i)
       if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
-        return invalidArgument("with these sizes of the inputs, the size " +
-                               expressionText(*frame.code.plan, step.sizes[i]) +
-                               " overflows or divides by zero");
+        return located(module, step, noSize(frame, step.sizes[i]));
   return {};
 }
 
@@ -334,7 +332,7 @@ Status resolve(const Session &session, Frame &frame, std::span<const Passed> arg
     return status;
   if (Status status = settleViews(frame); !status.ok())
     return status;
-  if (Status status = fillSizes(frame); !status.ok())
+  if (Status status = fillSizes(module, frame); !status.ok())
     return status;
   frame.hasEmpty = std::ranges::any_of(frame.code.steps, [&](const Step &step) {
     return step.opcode == plan::Opcode::Kernel && computesNothing(frame, step);

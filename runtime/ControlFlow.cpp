@@ -36,8 +36,7 @@ Result<std::vector<int64_t>> givenSymbols(const Frame &frame, const Step &step) 
   for (uint32_t size : step.sizes) {
     given.push_back(frame.exprs[size]);
     if (given.back() == kPoison)
-      return invalidArgument("the size " + expressionText(*frame.code.plan, size) +
-                             " overflows or divides by zero");
+      return noSize(frame, size);
   }
   return given;
 }

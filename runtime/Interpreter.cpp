@@ -17,11 +17,6 @@
 namespace tensmith::runtime {
 namespace {
 
-/// The step's place in the model, before an error of it.
-Status located(const Module &module, const Step &step, const Status &status) {
-  std::string_view location = module.location(step.location);
-  return location.empty() ? status : status.within(location);
-}
 Status located(const Run &run, const Step &step, const Status &status) {
   return located(run.session.module(), step, status);
 }
@@ -445,6 +440,11 @@ void learnSymbols(Frame &frame, const Step &step, std::span<const Passed> result
 }
 
 } // namespace
+
+Status located(const Module &module, const Step &step, const Status &status) {
+  std::string_view location = module.location(step.location);
+  return location.empty() ? status : status.within(location);
+}
 
 bool computesNothing(const Frame &frame, const Step &step) {
   auto isEmpty = [&](uint32_t index) {

@@ -45,6 +45,9 @@ Status callSteps(const Run &run, Frame &frame);
 /// Whether a kernel has no element to compute; its code need not look at such sizes.
 bool computesNothing(const Frame &frame, const Step &step);
 
+/// The step's place in the model, before an error of it.
+Status located(const Module &module, const Step &step, const Status &status);
+
 /// Whether what a check says of sizes that are known holds; else the error, with its place.
 Status checkSizes(const Module &module, const Frame &frame, const Step &step);
 

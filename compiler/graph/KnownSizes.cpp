@@ -13,8 +13,11 @@ using Relation = Condition::Relation;
 std::optional<int64_t> valueAt(AffineExpr expression, ArrayRef<std::optional<int64_t>> symbols) {
   if (auto constant = constantOf(expression))
     return constant;
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression)) {
+    assert(symbol.getPosition() < symbols.size());
     return symbols[symbol.getPosition()];
+  }
+  assert(!isa<AffineDimExpr>(expression));
   auto binary = cast<AffineBinaryOpExpr>(expression);
   auto a = valueAt(binary.getLHS(), symbols), b = valueAt(binary.getRHS(), symbols);
   if (binary.getKind() == AffineExprKind::Add)

@@ -8,8 +8,8 @@
 
 namespace tensmith::graph {
 
-/// The expression's value at these values of its symbols; nothing where one of them is not known,
-/// or it overflows or divides by what isn't positive.
+/// The value at these values of its symbols, an entry for each (the expression has no dimensions);
+/// nothing where one of them is not known, or it overflows or divides by what isn't positive.
 std::optional<int64_t> valueAt(mlir::AffineExpr expression,
                                llvm::ArrayRef<std::optional<int64_t>> symbols);
 /// Whether it holds there; nothing where one of its sizes has no value.

@@ -24,8 +24,8 @@ public:
   /// That of the context; null where the dialect isn't loaded.
   static NormalForms *of(mlir::MLIRContext *context);
 
-  /// `compute` of an expression, once. Of sums only whole sizes are kept: the form of one is as
-  /// long as it, and each of its summands ends another.
+  /// `compute` of an expression, once. Partial sums are not memoised: a sum of k terms has k
+  /// prefixes, whose forms together are quadratic in length.
   mlir::AffineExpr whole(mlir::AffineExpr size,
                          llvm::function_ref<mlir::AffineExpr(mlir::AffineExpr)> compute);
   Polynomial quotient(mlir::AffineExpr quotient,

@@ -69,9 +69,22 @@ static bool isPlain(const Expression &e) {
          });
 }
 
+/// How often the loop runs at most; nothing where only the run knows.
+static std::optional<int64_t> mostIterations(const Step &loop) {
+  std::optional<int64_t> most;
+  for (const Affine &upper : loop.upper)
+    for (const Affine &lower : loop.lower)
+      if (Affine rest = upper - lower; rest.isConstant()) {
+        int64_t count = rest.constant < 0 ? 0 : rest.constant / loop.step + 1;
+        most = std::min(most.value_or(count), count);
+      }
+  return most;
+}
+
 /// Asks for the row that the innermost loop reads some iterations later. Rows of a large table come
-/// from memory, some 100 ns away, and where they lie is data, which no prefetcher foresees. An
-/// iteration that adds a row of a few lines takes 5 to 10 ns, so that sixteen cover the way.
+/// from memory, and where they lie is data, which no prefetcher foresees. Typical figures: memory
+/// is 100 ns away, and an iteration that adds a row of a few lines takes 5 to 10 ns, so that
+/// sixteen cover the way. A loop that never runs longer has nothing to ask for.
 void NestCode::prefetchRun(const Expression &load, size_t rank, const Affine &along,
                            const Point &point) {
   constexpr int64_t kAhead = 16;
@@ -81,7 +94,8 @@ void NestCode::prefetchRun(const Expression &load, size_t rank, const Affine &al
   for (const Affine &extent : tensor.extents)
     bytes = bytes && extent.isConstant() ? std::optional(*bytes * extent.constant) : std::nullopt;
   if (!innermost_ || tensor.role == Tensor::Role::Local || !tensor.layout.empty() ||
-      nearBytes == 0 || (bytes && *bytes <= nearBytes) || load.isConditional)
+      nearBytes == 0 || (bytes && *bytes <= nearBytes) || load.isConditional ||
+      mostIterations(*innermost_).value_or(kAhead + 1) <= kAhead)
     return;
   bool isOfLoop = false;
   for (const Expr &index : ArrayRef(load.operands).take_front(rank - 1)) {

@@ -191,8 +191,8 @@ struct Expression {
   std::string name = {}; // Operator: "asin"
   std::shared_ptr<const ScalarFunction> function = {};
   std::vector<Constraint> guard = {}; // Load: it is read only where all of them hold
-  std::map<size_t, Report> reports =
-      {}; // Load: of dimensions; others have words of their own. Check
+  /// Load: by dimension, where absent a default text. Check: its one message, at key 0.
+  std::map<size_t, Report> reports = {};
   /// Load: its indices are reported only where its last operand holds.
   bool isConditional = false;
 };

@@ -279,11 +279,11 @@ Value NestCode::compute(const Expression &e, Point &point) {
   return code.make<arith::ExtFOp>(result.getType(), code.make<arith::TruncFOp>(narrow, result));
 }
 
-/// Lanes are looked at one by one only where one of them doesn't hold.
+/// The check is reported before what the value's own loads report: the first message is the one
+/// that is told. Lanes are looked at one by one only where one of them doesn't hold.
 Value NestCode::checkedValue(const Expression &e, Point &point) {
   auto &builder = emitter_.builder();
   auto location = math_.location;
-  Value result = evaluate(e.operands[0], point);
   Value holds = evaluate(e.operands[1], point), told = evaluate(e.operands[2], point);
   const std::string &message = e.reports.at(0).message;
   auto check = [&](Value condition, Value own) {
@@ -292,7 +292,7 @@ Value NestCode::checkedValue(const Expression &e, Point &point) {
   };
   if (!isa<VectorType>(holds.getType())) {
     check(holds, lane(told, 0));
-    return result;
+    return evaluate(e.operands[0], point);
   }
   graph::ScalarCode code(builder, location);
   Value bad = code.bitXor(holds, code.boolean(holds, true));
@@ -300,12 +300,14 @@ Value NestCode::checkedValue(const Expression &e, Point &point) {
     bad = builder.create<arith::AndIOp>(location, bad, mask_);
   Value isAny = builder.create<vector::ReductionOp>(location, vector::CombiningKind::OR, bad);
   auto branch = builder.create<scf::IfOp>(location, isAny, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
-  Value isFine = code.bitXor(bad, code.boolean(bad, true));
-  for (int64_t number = 0; number < lanes(); ++number)
-    check(lane(isFine, number), lane(told, number));
-  return result;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+    Value isFine = code.bitXor(bad, code.boolean(bad, true));
+    for (int64_t number = 0; number < lanes(); ++number)
+      check(lane(isFine, number), lane(told, number));
+  }
+  return evaluate(e.operands[0], point);
 }
 
 Value NestCode::evaluate(const Expr &e, Point &point) {

@@ -355,11 +355,11 @@ private:
     return use(recorder, made);
   }
 
-  /// They are made where the guard holds.
+  /// They are made where the guard holds. The first is the outermost: it is told first.
   Expr withChecks(Recorder &recorder, mlir::Operation *op, ArrayRef<ElementCheck> checks,
                   Expr value, const Guard &guard) {
     Expr isMade = both(holds(guard.constraints), guard.condition);
-    for (const ElementCheck &each : checks) {
+    for (const ElementCheck &each : llvm::reverse(checks)) {
       Expr condition = translate(recorder, op, each.condition, guard);
       Expr told = each.detail ? translate(recorder, op, each.detail, guard) : number(Affine(0));
       if (!refusal_.empty())

@@ -172,60 +172,17 @@ LogicalResult replacement(Operation *op, graph::GraphBuilder &builder, const Opt
   if (auto comprehension = dyn_cast<graph::ComprehensionOp>(op))
     if (succeeded(sayByOperators(comprehension, builder, options, results)))
       return success();
-  auto whole = dyn_cast<graph::Decomposable>(op);
-  if (!whole || kernel::templateBefore(op, options.machine))
+  if (!isa<graph::Decomposable>(op) || kernel::templateBefore(op, options.machine))
     return failure();
-  // More may be known of the operands than when the operator was made, and not be what it takes.
-  SmallVector<Type> types;
-  if (failed(cast<graph::ShapeFunction>(op).inferResults(builder.shapes, types)))
-    return failure();
-  return whole.decompose(builder, results);
+  return graph::decomposed(op, builder, results);
 }
-
-/// What is between the two is as precise as the operator that it was made of.
-void passPrecision(Operation *before, Operation *op) {
-  if (!op->hasAttr(graph::kKeepsPrecision))
-    return;
-  for (Operation *made = op->getPrevNode(); made != before; made = made->getPrevNode())
-    graph::keepPrecision(made);
-}
-
-/// The names of all open sizes of a function. Whoever makes up a name for a size has to know them:
-/// two sizes of one name are taken to be equal.
-class SizeNames {
-public:
-  explicit SizeNames(func::FuncOp function) {
-    function.walk([&](Block *block) { take(block->getArgumentTypes()); });
-    function.walk([&](Operation *op) { take(op->getResultTypes()); });
-  }
-
-  /// Those of what stands between the two, which is new.
-  void addBetween(Operation *before, Operation *op) {
-    Operation *made = before ? before->getNextNode() : &op->getBlock()->front();
-    for (; made != op; made = made->getNextNode())
-      made->walk([&](Operation *inner) { take(inner->getResultTypes()); });
-  }
-
-  void giveTo(graph::ShapeContext &shapes) const {
-    for (StringAttr name : names_)
-      shapes.symbol(name);
-  }
-
-private:
-  void take(TypeRange types) {
-    for (Type type : types)
-      if (auto ranked = dyn_cast<RankedTensorType>(type))
-        for (StringAttr name : graph::symbolNames(ranked))
-          names_.insert(name);
-  }
-
-  llvm::SetVector<StringAttr> names_;
-};
 
 } // namespace
 
 LogicalResult decompose(func::FuncOp function, const Options &options) {
-  SizeNames names(function);
+  graph::SizeNames names;
+  for (Block &block : function.getBody())
+    names.add(block);
   // What a decomposition is made of may itself be decomposable, so until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
@@ -235,26 +192,11 @@ LogicalResult decompose(func::FuncOp function, const Options &options) {
         candidates.push_back(op);
     });
     for (Operation *op : candidates) {
-      Operation *before = op->getPrevNode();
-      OpBuilder builder(op);
-      graph::ShapeContext shapes(op->getContext());
-      if (isa<graph::Decomposable>(op))
-        names.giveTo(shapes);
-      graph::GraphBuilder graphBuilder(builder, shapes, op->getLoc());
-      SmallVector<Value> results;
-      ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
-      if (failed(replacement(op, graphBuilder, options, results)) ||
-          !graph::giveTypes(op->getResults(), results, graphBuilder)) {
-        graph::eraseBetween(before, op);
-        continue;
-      }
-      passPrecision(before, op);
-      names.addBetween(before, op);
-      for (auto [result, value] : llvm::zip(op->getResults(), results))
-        if (!result.use_empty())
-          result.replaceAllUsesWith(value);
-      op->erase();
-      changed = true;
+      changed |= graph::replaceOperator(
+          op, names,
+          [&](Operation *op, graph::GraphBuilder &builder, SmallVectorImpl<Value> &results) {
+            return replacement(op, builder, options, results);
+          });
     }
   }
   return success();

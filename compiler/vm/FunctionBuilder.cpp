@@ -301,6 +301,36 @@ void FunctionBuilder::reserve(Operation *op) {
   }
 }
 
+/// Sizes that only values inside the kernel have, and that divide by a size. Its code computes them
+/// itself, behind its own sizes: they are told so that the run refuses one that divides by zero.
+void FunctionBuilder::addQuotientsWithin(graph::KernelOp op, plan::InstructionT &instruction) {
+  auto isBySize = [](AffineExpr part) {
+    auto pair = dyn_cast<AffineBinaryOpExpr>(part);
+    return pair && pair.getKind() != AffineExprKind::Add && pair.getKind() != AffineExprKind::Mul &&
+           !isa<AffineConstantExpr>(pair.getRHS());
+  };
+  for (Operation &inner : op.getBody().front().without_terminator())
+    for (Type type : inner.getResultTypes()) {
+      auto ranked = dyn_cast<RankedTensorType>(type);
+      for (int64_t dim = 0; ranked && dim < ranked.getRank(); ++dim) {
+        AffineExpr size = graph::dimExpression(ranked, dim);
+        bool divides = false, isKnown = true;
+        ArrayRef<StringAttr> names = graph::symbolNames(ranked);
+        if (size)
+          size.walk([&](AffineExpr part) {
+            divides |= isBySize(part);
+            if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+              isKnown &= expressions_.known(names[symbol.getPosition()]);
+          });
+        if (!divides || !isKnown)
+          continue;
+        uint32_t number = expressions_.affine(size, names);
+        if (!llvm::is_contained(instruction.sizes, number))
+          instruction.sizes.push_back(number);
+      }
+    }
+}
+
 Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instruction) {
   if (Status status = addChecks(op); !status.ok())
     return status;
@@ -324,6 +354,7 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
                        "dimension, or a fixed size");
   for (AffineExpr number : binding.numbers)
     instruction.sizes.push_back(expressions_.affine(number, binding.numberSymbols));
+  addQuotientsWithin(op, instruction);
   if (binding.flops && llvm::all_of(binding.workSymbols, known)) {
     instruction.flops = expressions_.affine(binding.flops, binding.workSymbols);
     instruction.bytes = expressions_.affine(binding.bytes, binding.workSymbols);

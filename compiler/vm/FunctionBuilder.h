@@ -31,6 +31,7 @@ private:
   bool addCheck(const graph::Condition &condition, mlir::Location location);
   /// What the operators of a kernel require, which its code doesn't look at.
   Status addChecks(graph::KernelOp op);
+  void addQuotientsWithin(graph::KernelOp op, plan::InstructionT &instruction);
   Status addKernel(graph::KernelOp op, plan::InstructionT &instruction);
   Status addRoutine(mlir::Operation *op, plan::InstructionT &instruction);
   Status addCall(mlir::Operation *op, plan::InstructionT &instruction);

@@ -97,6 +97,18 @@ def test_rows_of_large_tables_are_asked_for_in_advance(tmp_path, rows, size, is_
         sums(table, at)
 
 
+# Breaks if a loop that ends before any of the rows that it asks for asks nonetheless: each index would be read twice.
+@pytest.mark.parametrize("length, asks", [(16, False), (17, True)])
+def test_short_loops_ask_for_no_rows(tmp_path, length, asks):
+    text = f"def sums(float(E, 64) T, int64(B, {length}) I) -> (O) {{ O(b, d) +=! T(I(b, l), d) }}"
+    sums = ts.comprehension(text, threads=1, dump_ir=tmp_path / "ir", cache_dir="", target="x86-64-v3").sums
+    table = np.arange(40 * 64, dtype=np.float32).reshape(40, 64)
+    at = np.random.default_rng(1).integers(0, 40, (5, length))
+    assert np.array_equal(sums(table, at), table[at].sum(1))
+    codes = [path.read_text() for path in (tmp_path / "ir").glob("k_*.llvm.mlir")]
+    assert all(("llvm.intr.prefetch" in code) == asks for code in codes) and codes
+
+
 def test_errors_of_sizes_and_indices():
     f = ts.comprehension("def f(float(N, K) A, float(K) B) -> (C) { C(i) +=! A(i, k) * B(k) }").f
     with pytest.raises(ts.Error, match="K|B"):

@@ -351,3 +351,19 @@ def test_a_size_that_divides_by_zero(settings):
     assert compiled(numpy.zeros((1, 2), numpy.float32)).shape == (4,)
     with pytest.raises(tensmith.Error, match=r"node.*the size 6/n\+1 overflows or divides by zero"):
         compiled(numpy.zeros((1, 0), numpy.float32))
+
+
+# Breaks when a size that only the inside of a kernel has is refused without the node: no result of a step has it.
+@pytest.mark.parametrize("settings", [{}, {"fuse": False}, {"reference": True}], ids=["fused", "unfused", "reference"])
+def test_a_size_within_a_kernel_that_divides_by_zero(settings):
+    constants = {"six": ints(6), "one": ints(1)}
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["n"]), node("Div", ["six", "n"], ["q"]),
+             node("Expand", ["w", "q"], ["z"]), node("Cos", ["z"], ["c"]), node("ReduceSum", ["c"], ["y"], keepdims=0)]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "n"]), helper.make_tensor_value_info("w", TensorProto.FLOAT, [1])]
+    graph = helper.make_graph(nodes, "quotient", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    compiled = tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString(), **settings)
+    w = numpy.zeros(1, numpy.float32)
+    assert compiled(numpy.zeros((1, 2), numpy.float32), w) == 3
+    with pytest.raises(tensmith.Error, match=r"node.*the size 6/n overflows or divides by zero"):
+        compiled(numpy.zeros((1, 0), numpy.float32), w)

@@ -53,6 +53,8 @@ GRAPHS = {
                           [tensor("x", ["n", 5]), tensor("z", ["n", 6])], [tensor("y", ["n", 14])], [whole("pads", 0, 1, 0, 2)], {"n": 3}),
     "reflected": ([node("Pad", "x pads", "c", mode="reflect"), node("Neg", "c", "y")],
                   [tensor("x", ["n", 6])], [tensor("y", ["n", 11])], [whole("pads", 0, 3, 0, 2)], {"n": 4}),
+    "reflected along an open dimension": ([node("Pad", "x pads", "c", mode="reflect"), node("Neg", "c", "y")],
+                                          [tensor("x", ["n", 18])], [tensor("y", ["p", 18])], [whole("pads", 1, 0, 2, 0)], {"n": 4}),
     "turned and cut": ([node("Transpose", "x", "t", perm=[1, 0]), node("Slice", "t from to along by", "s"), node("Mul", "s s", "y")],
                        [tensor("x", ["n", 9])], [tensor("y", [4, "n"])],
                        [whole("from", 8), whole("to", 0), whole("along", 0), whole("by", -2)], {"n": 5}),
@@ -135,6 +137,27 @@ def test_an_index_outside_is_refused_as_by_loops(tmp_path, name, index):
             compiled.run(**feed)
         said.append(str(error.value))
     assert said[0] == said[1] and f"{index}," in said[0]
+
+
+@pytest.mark.parametrize("order", [0, 2, 3])
+@pytest.mark.parametrize(
+    "name, size, told",
+    [("rows of an open table, added up", "m", "indices"), ("reflected along an open dimension", "n", "a dimension is empty, which nothing continues")],
+)
+def test_an_empty_dimension_is_refused_as_by_loops(tmp_path, name, size, told, order):
+    """Breaks if what an element reads is looked at, and told, before the operator's own check."""
+    path = saved(tmp_path, name)
+    sizes = {**GRAPHS[name][4], size: 0}
+    feed = {}
+    for value in GRAPHS[name][1]:
+        shape = [sizes.get(each.dim_param, each.dim_value) for each in value.type.tensor_type.shape.dim]
+        feed[value.name] = np.zeros(shape, h.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+    said = []
+    for compiled in (ts.compile(path, schedules=nests(tmp_path, path, order=order)), ts.compile(path)):
+        with pytest.raises(ts.Error) as error:
+            compiled.run(**feed)
+        said.append(str(error.value))
+    assert said[0] == said[1] and told in said[0]
 
 
 def test_loops_that_are_asked_for_are_told(tmp_path):

@@ -3,12 +3,15 @@
 //
 // Fails where a decomposition means something else than its operator, gives another type or shape,
 // or isn't found where all sizes are known.
+#include "compiler/graph/Decomposition.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/Precision.h"
 
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -130,6 +133,37 @@ protected:
   OpBuilder builder;
   uint64_t seed = 7;
 };
+
+/// Fails where a block's operators are taken apart by other rules than a function's: what is made
+/// of an operator is as precise as it, and no size gets the name of another.
+TEST_F(Decomposition, WithinABlock) {
+  auto module = parseSourceString<ModuleOp>(R"(
+!x = tensor<?x3xf32, #graph.dims<["unknown.0"], ()[s0] -> (s0, 3)>>
+func.func @f(%x: !x) -> !x {
+  %0 = "graph.softmax"(%x) {axis = 1 : i64, graph.keeps_precision} : (!x) -> !x
+  return %0 : !x
+})",
+                                            &context);
+  ASSERT_TRUE(module);
+  Block &block = module->lookupSymbol<func::FuncOp>("f").getBody().front();
+  SizeNames names;
+  names.add(block);
+  std::string made;
+  EXPECT_FALSE(replaceOperator(&block.front(), names,
+                               [&](Operation *, GraphBuilder &graph, SmallVectorImpl<Value> &) {
+                                 graph.shapes.freshSymbol("unknown");
+                                 made = graph.shapes.symbols().back().str();
+                                 return failure();
+                               }));
+  EXPECT_EQ(made, "unknown.1");
+
+  auto isSoftmax = [](Operation *op) { return op->getName().stripDialect() == "softmax"; };
+  ASSERT_TRUE(succeeded(takeApart(block, isSoftmax)));
+  ASSERT_TRUE(succeeded(verify(*module)));
+  EXPECT_GT(llvm::range_size(block.without_terminator()), 3);
+  for (Operation &op : block.without_terminator())
+    EXPECT_TRUE(op.hasAttr(kKeepsPrecision)) << op.getName().getStringRef().str();
+}
 
 TEST_F(Decomposition, OfSoftmax) {
   for (int64_t axis : {0, 1, 2}) {
