@@ -89,10 +89,13 @@ Result<SizedNest> nestAround(graph::KernelOp kernel, mlir::Operation *main) {
 
 bool takesRegion(graph::KernelOp kernel, mlir::Operation *main, const Machine &) {
   Block &block = kernel.getBody().front();
-  if (kernel->hasAttr(kernel::kNestAttribute)) // there are loops for those that say their elements
-    return llvm::all_of(llvm::make_pointer_range(block.without_terminator()),
-                        kernel::saysElement) ||
-           nestOf(kernel).ok();
+  if (kernel->hasAttr(kernel::kNestAttribute)) {
+    // There are loops for operators that say their elements, and for others nothing else.
+    if (llvm::all_of(llvm::make_pointer_range(block.without_terminator()), kernel::saysElement))
+      return true;
+    Result<SizedNest> made = nestOf(kernel);
+    return made.ok() && Schedule::of(made->nest).ok();
+  }
   if (!isNest(main) || kernel->getNumResults() != 1 || &block.front() != main ||
       block.getTerminator()->getOperand(0) != main->getResult(0) ||
       llvm::range_size(block.without_terminator()) != 1)

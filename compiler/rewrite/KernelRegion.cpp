@@ -100,8 +100,25 @@ kernel::Point KernelRegion::begin(ArrayRef<Operation *> sorted, ValueRange resul
   }
   // Operands are laid out once, for the largest sizes.
   kernel::Point asked = options.schedules->pointsOf(key_, main, openSizes.size()).back().point;
-  isNest_ = asked[kernel::choice::asNest] == 1 && llvm::all_of(sorted, kernel::mayBeInNest);
+  isNest_ = asked[kernel::choice::asNest] == 1 && llvm::all_of(sorted, kernel::mayBeInNest) &&
+            isTakenAsNest(sorted, results, main, options.machine);
   return asked;
+}
+
+bool KernelRegion::isTakenAsNest(ArrayRef<Operation *> sorted, ValueRange results, Operation *main,
+                                 const kernel::Machine &machine) {
+  KernelRegion trial(main->getContext());
+  trial.isNest_ = true;
+  for (Operation *op : sorted)
+    trial.add(op);
+  OpBuilder builder(main->getContext());
+  builder.setInsertionPointAfter(sorted.back());
+  graph::KernelOp kernel = trial.finish(builder, results, main, sorted, machine);
+  // What takes it because of that alone is the template of nests.
+  kernel->removeAttr(kernel::kNestAttribute);
+  bool isNest = !kernel::matchedTemplate(kernel, machine);
+  kernel->erase();
+  return isNest;
 }
 
 void KernelRegion::addRight(Operation *root, const kernel::LaidOut &right) {

@@ -41,11 +41,13 @@ public:
   graph::KernelOp finish(mlir::OpBuilder &builder, mlir::ValueRange results, mlir::Operation *main,
                          llvm::ArrayRef<mlir::Operation *> sorted, const kernel::Machine &machine);
 
-  /// Whether a schedule asks for a nest, and all operators say their elements: no operand is laid
-  /// out then.
+  /// Whether a schedule asks for a nest, and it can be one: no operand is laid out then. Where it
+  /// can't be, the kernel is its template's, as if nothing were asked.
   bool isNest() const { return isNest_; }
 
 private:
+  static bool isTakenAsNest(llvm::ArrayRef<mlir::Operation *> sorted, mlir::ValueRange results,
+                            mlir::Operation *main, const kernel::Machine &machine);
   mlir::Value addInput(mlir::Value value);
 
   mlir::Region body_;
