@@ -120,11 +120,11 @@ def test_speed_of_torch_compile(tmp_path):
 
 # Breaks if the losses of another engine are told, or those of a run that failed.
 def test_losses_beside_pytorch(tmp_path):
-    run = {"model": "mlp", "mode": "adam", "losses": {"eager": [1.5, 0.5], "tensmith": [1.5, 0.6]}, "apart": {"tensmith": 2e-7, "eager, rounded": 3e-7}}
+    run = {"model": "mlp", "mode": "adam", "losses": {"eager": [1.5, 0.5], "tensmith": [1.5, 0.6]}, "apart": {"tensmith": 2e-7, "eager, rounded": 3e-7, "tensmith, in double": 4e-9}}
     tree = copy_of_readme(tmp_path, [("torch-losses.json", {"runs": [run, {"model": "lenet", "mode": "adam", "failure": "no"}]})])
     assert update(tree).returncode == 0
     page = (tree / "docs/pytorch.md").read_text()
-    assert "| mlp | 1.5 | 0.5 | 2.0e-07 | 3.0e-07 |" in page and "| lenet | 1.5" not in page
+    assert "| mlp | 1.5 | 0.5 | 2.0e-07 | 3.0e-07 | 4.0e-09 |" in page and "| lenet | 1.5" not in page
 
 
 # Breaks if an engine's column is there though it never ran, or one that rounds more counts for the ratio.
