@@ -6,7 +6,7 @@
 A small operation is timed in CPU time of the process, in rounds in which each library takes its turn; figures are microseconds, the
 least and the median over the rounds, and the median of the ratios within rounds. The engine's rate is eager_test's, in operations a
 second of CPU time of all threads: `small` ones run where they are pushed, `large` ones are handed to workers. Two chains of products
-that don't depend on one another are timed by the clock, by an engine of one thread and one of two, in turns: the ratio needs two idle cores.
+that don't depend on one another are timed by the clock, on one core and on two, in turns: the ratio needs two idle cores.
 """
 
 import argparse
@@ -72,7 +72,9 @@ def small_operations(rounds):
 
 
 CHAINS = """
-import sys, time
+import os, sys, time
+
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 import tensmith.numpy as tnp
 
 w = tnp.ones((384, 384), dtype=tnp.float32) / 384
@@ -87,26 +89,26 @@ for _ in sys.stdin:
 
 
 def two_chains(rounds):
-    """Milliseconds by engines of one thread and of two, and by how much the second is faster."""
+    """Milliseconds on one core and on two, and by how much two are faster."""
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
     children = {
-        threads: subprocess.Popen([sys.executable, "-c", CHAINS], env={**environment, "TENSMITH_ENGINE_THREADS": str(threads)}, text=True,
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for threads in (1, 2)
+        cores: subprocess.Popen([sys.executable, "-c", CHAINS, str(cores)], env={**environment, "TENSMITH_ENGINE_THREADS": str(cores)}, text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for cores in (1, 2)
     }  # fmt: skip
-    times = {threads: [] for threads in children}
+    times = {cores: [] for cores in children}
     for number in range(rounds + 1):  # the first one compiles
-        for threads, child in children.items():
+        for cores, child in children.items():
             child.stdin.write("once\n")
             child.stdin.flush()
             taken = float(child.stdout.readline()) * 1e3
             if number:
-                times[threads].append(taken)
+                times[cores].append(taken)
     for child in children.values():
         child.stdin.close()
         child.wait()
     ratios = [one / two for one, two in zip(times[1], times[2])]
-    return {"one_thread_ms": round(min(times[1]), 3), "two_threads_ms": round(min(times[2]), 3),
+    return {"one_core_ms": round(min(times[1]), 3), "two_cores_ms": round(min(times[2]), 3),
             "ratio": round(statistics.median(ratios), 3), "best_ratio": round(max(ratios), 3)}  # fmt: skip
 
 
