@@ -101,8 +101,20 @@ def test_numbers_that_are_computed_of_sizes_are_this_calls(program):
 
 def test_a_number_of_the_size_that_a_call_looks_up_by_is_its_own():
     # Breaks if what is assumed of such a number is what it is of the primes: then no entry holds for the call that it was made for.
-    _, counts = compared(chosen_by_remainder, rows([4, 6, 8, 10, 12, 5, 7, 9, 11] * 4))
+    function, counts = compared(chosen_by_remainder, rows([4, 6, 8, 10, 12, 5, 7, 9, 11] * 4))
     assert counts["converted"] >= 12, counts
+    assert all(entry.runs for entry in function._entries), function.explain()
+
+
+def without_the_last_two(s, x):
+    s.count += 1
+    return tnp.sum(x[:-2], axis=0)
+
+
+def test_a_size_that_leaves_nothing_is_no_reason_to_close_others():
+    # Breaks if a call whose tensor is too short for what is cut makes all sizes assumptions.
+    _, counts = compared(without_the_last_two, rows([5, 8, 3, 3, *range(9, 40)], width=4))
+    assert counts["conversions"] <= 5, counts
 
 
 CUTS = [slice(None, -2), slice(None, -3), slice(1, -1), slice(1, -2), slice(2, -2), slice(None, 8), slice(-3, 2), slice(5, None, -1), slice(-2, None, -1)]
@@ -120,6 +132,21 @@ def test_what_is_left_of_an_open_size_is_what_the_index_says(cut, reduced):
     for arguments in rows(EVEN_AND_ODD):
         found, expected = (outcome(each, s, *arguments) for each, s in ((function, ours), (program, theirs)))
         assert found == expected, (arguments[0].shape, function.explain())
+
+
+def test_what_a_loop_cuts_of_an_open_size_is_what_the_index_says():
+    # Breaks if only what is cut outside of the graph's loops has to have two rows.
+    def program(s, x):
+        s.count += 1
+        total = tnp.zeros((3,), dtype=tnp.float32)
+        for _ in range(x.shape[0]):
+            x = tnp.tanh(x)
+            total = total + tnp.max(x[:-2], axis=0)
+        return total
+
+    function, ours, theirs = ts.function(program), Plain(count=0), Plain(count=0)
+    for arguments in rows(EVEN_AND_ODD):
+        assert outcome(function, ours, *arguments) == outcome(program, theirs, *arguments), (arguments[0].shape, function.explain())
 
 
 def outcome(program, *arguments):

@@ -138,7 +138,7 @@ class Function:
                 ended = self._ended(recording, arguments, named)
                 if ended and recording.opening.sizes:
                     again = [self._recording(recording.opening.again(number)) for number in range(2)]
-                    ended = Pair(again, [self._ended(each, arguments, named) for each in again]).common()
+                    ended = Pair(recording.opening, again, [self._ended(each, arguments, named) for each in again]).common()
             except (NotConvertible, Exception) as error:
                 if not self._learns(error, recording, closed, refusals):
                     raise

@@ -18,7 +18,8 @@ import ast
 from .. import _eager
 from .. import numpy as tnp
 from ..numpy.dtypes import Tensor
-from ..recorded.operators import encoded, run, sources, tell
+from ..recorded.operators import run, sources, tell
+from ..recorded.texts import encoded
 from . import ingraph
 from .recording import CONSTANTS
 from .regions import MISSING, UNCLEAR, Choice, Region

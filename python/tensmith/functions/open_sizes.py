@@ -18,6 +18,7 @@ import re
 from .. import _eager
 from .. import numpy as tnp
 from ..numpy.dtypes import REAL_FLOATING, SIGNED, UNSIGNED, Tensor
+from ..recorded.texts import texts_within
 from .residual import Assumption
 from .scalars import NotConvertible, Traced
 
@@ -112,12 +113,6 @@ class OpenSizes:
             self._first.is_special |= not is_usual
             raise NotOpen("what the call does depends on a size")
 
-    def first_sizes(self):
-        return list(self._first.sizes)
-
-    def is_special_at_first(self):
-        self._first.is_special = True
-
     def _next(self, value, fits):
         known = self._first._course
         if self._at >= len(known) or not fits(known[self._at]):
@@ -141,10 +136,12 @@ class OpenSizes:
 
 
 class Pair:
-    """Two recordings of one course, at other sizes: what they have in common. `ended`: of each, as effects.Ended."""
+    """Two recordings of one course, at other sizes: what they have in common. first: OpenSizes of the first recording; ended: of each of the two, as
+    effects.Ended.
+    """
 
-    def __init__(self, recordings, ended):
-        self.recordings, self.ended = recordings, ended
+    def __init__(self, first, recordings, ended):
+        self._first, self.recordings, self.ended = first, recordings, ended
         a, b = (each.opening.sizes for each in recordings)
         self._sizes = [(one, other, traced.code) for (one, traced), other in zip(a.items(), b)]
 
@@ -166,19 +163,21 @@ class Pair:
     def bound(self):
         """Assumes that what is cut of open sizes is 2 at least: broadcasting and sums ask for 0 and 1."""
         one, other = self.ended
-        first = self.recordings[0].opening.first_sizes()
+        first = list(self._first.sizes)
         known = {}  # by the graph's names of sizes: their code, and what they are in the first recording
         lines = [line.split()[2:] for line in (one.text or "").splitlines() if line.startswith("input ")]
         for names, *shapes in zip(lines, one.shapes, other.shapes):
             for name, x, y in zip(names, *shapes):
                 codes = [(code, first[i]) for i, (*pair, code) in enumerate(self._sizes) if pair == [x, y]]
                 known[name] = codes[0] if codes else (str(x), x)
-        for each in sorted(set(re.findall(r"[^\s|,]*\)-\d+[^\s|,]*", one.text or ""))):
+        if any(map(_cut_sizes, texts_within(one.text or ""))):
+            raise NotOpen("a tensor of an open size is cut within a branch or a loop of the graph")
+        for each in _cut_sizes(one.text or ""):
             if not set(names := re.findall(r"s\d+", each)) <= set(known):
                 raise NotOpen("a part of a tensor has a size that isn't known")
             code, value = (re.sub(r"s\d+", lambda found, i=i: str(known[found[0]][i]), each) for i in range(2))
             if eval(value) < 2:
-                self.recordings[0].opening.is_special_at_first()
+                self._first.is_special = True
                 raise NotOpen("what is cut of a tensor has less than 2 rows")
             one.residual.assume(f"{code} > 1", Assumption("shape", "what is cut of a tensor has 2 rows at least", None))
 
@@ -233,6 +232,11 @@ class Pair:
         return f"({self.ended[0].residual.constant(kind)}, [{', '.join(self._shape(one, other))}])"
 
 
+def _cut_sizes(text):
+    """Sizes in a graph's text that are others less a number."""
+    return sorted(set(re.findall(r"[^\s|,]*\)-\d+[^\s|,]*", text)))
+
+
 def _is_counted(x):
     """0, 1, 2 and so on."""
     return x.dtype in _COUNTED and _is_same(x, tnp.arange(x.shape[0], dtype=x.dtype))
@@ -257,10 +261,9 @@ def index_within(recording, x, key):
     for i, axis in axes_of_index(x, keys):
         each = keys[i]
         if isinstance(each, slice):
-            start, stop, step = (None if type(bound) is not int else bound for bound in (each.start, each.stop, each.step))
-            is_usual = (step or 1) > 0 and not (start is not None and start < 0 and stop is not None and stop >= 0)
+            start, stop = (bound if type(bound) is int else None for bound in (each.start, each.stop))
             needed = max(abs(start or 0), abs(stop or 0))
-            if not is_usual and (start, stop) != (None, None) and isinstance(recording.opening.told(x.shape[axis]), Traced):
+            if (start or 0) < 0 <= (-1 if stop is None else stop) and isinstance(recording.opening.told(x.shape[axis]), Traced):
                 raise NotOpen("a slice ends where its size says")
         else:
             needed = 0 if type(each) is not int else -each if each < 0 else each + 1

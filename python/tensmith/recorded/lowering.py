@@ -3,13 +3,13 @@
 Sizes are texts, so that the graph is that of all tapes of the text.
 """
 
-import base64
 import math
 import re
 
 from .. import ElementType, Error, formulas
 from ..lowerings import Table
 from ..stablehlo.graph import Graph
+from .texts import decoded
 
 # Of the graph, the step's attributes, its results' types and its operands.
 _TABLE = Table()
@@ -384,7 +384,7 @@ def _program(g, step, *operands):
     Its derivatives are by its inputs alone. One of these may have been computed of another here, which that tape knew nothing of; so they are values of
     their own.
     """
-    text = base64.b64decode(step.attributes["text"]).decode()
+    text = decoded(step.attributes["text"])
     if has_derivative(text):
         operands = [_identity(g, step, x) for x in operands]
     return inlined(g, text, list(operands))
@@ -394,7 +394,7 @@ def _program(g, step, *operands):
 
 
 def _body(step, name):
-    return base64.b64decode(step.attributes[name]).decode()
+    return decoded(step.attributes[name])
 
 
 @lowers("branch")
@@ -427,7 +427,7 @@ def _while(g, step, first, trips, *operands):
 @lowers("loop")
 def _loop(g, step, *operands):
     """The body's text, once for each row."""
-    body = base64.b64decode(step.attributes["body"]).decode()
+    body = decoded(step.attributes["body"])
     carried, rows, sources = (step.attributes[name] for name in ("carried", "rows", "sources"))
     trips = g.reshape(g.op("shape", [operands[carried]], start=0, end=1), [])
     initial = operands[:carried]

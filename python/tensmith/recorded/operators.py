@@ -3,11 +3,10 @@
 Each runs as a compiled program, and is a step of the tapes that record.
 """
 
-import base64
-
 from .. import _eager
 from ..numpy.dtypes import Tensor
 from .programs import program_of
+from .texts import encoded
 
 
 def operator(name, operands, types, fixed=(), flags="", **attributes):
@@ -51,11 +50,6 @@ def _apart(operands):
             x = _eager.copy(x)
         seen += [x] if x is not None else []
         yield x
-
-
-def encoded(text):
-    """A program's text as an attribute of a step."""
-    return base64.b64encode(text.encode()).decode()
 
 
 def scan(body, carried, rows):

@@ -1,12 +1,12 @@
 """Compiled programs by their structure: in this process, and in the cache of modules for the next one."""
 
-import base64
 import os
 import threading
 
 from .. import _eager, _tensmith
 from ..lowered import bytes_of, settings_of
 from .lowering import graph_of, has_derivative
+from .texts import encoded
 
 _lock = threading.Lock()
 _programs = {}
@@ -17,7 +17,7 @@ class Program:
     """Called with its inputs and its results' types; the results are there when the engine has computed them."""
 
     def __init__(self, compiled, text):
-        self.compiled, self._text = compiled, base64.b64encode(text.encode()).decode()
+        self.compiled, self._text = compiled, encoded(text)
         compiled.text = self._text  # where a program is a step of another
         compiled.derives = has_derivative(text)
 
