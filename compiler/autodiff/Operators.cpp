@@ -2,6 +2,7 @@
 #include "compiler/autodiff/Operators.h"
 
 #include "compiler/autodiff/Sequences.h"
+#include "compiler/graph/Decomposition.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/RecurrentGroups.h"
 #include "compiler/program/Effects.h"
@@ -50,12 +51,6 @@ Value standIn(const graph::GradientCode &code, Value value, Value by) {
       .getResult(0);
 }
 
-/// The operators from behind `op` to before `after`, which are not to be left there unused.
-void eraseBetween(Operation *op, Operation *after) {
-  while (after->getPrevNode() != op)
-    after->getPrevNode()->erase();
-}
-
 /// Sizes by the names that they had, and what they are called now: in the types of all values.
 class NewNames {
 public:
@@ -101,7 +96,7 @@ LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &a
   bool keepsValue = rule ? !rule->givesValue : code.keepsBits;
   SmallVector<Value> values;
   if (!expansionOf(code, op, activity, values)) {
-    eraseBetween(op, after);
+    graph::eraseBetween(op, after);
     return failure();
   }
   llvm::SmallPtrSet<Operation *, 16> own; // which may ask the operator's results for their sizes

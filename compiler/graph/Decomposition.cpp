@@ -9,7 +9,9 @@ using namespace mlir;
 
 namespace tensmith::graph {
 
-bool giveTypes(ResultRange results, SmallVectorImpl<Value> &values, GraphBuilder &builder) {
+/// Gives the values the results' types, where these say the same sizes in other words. False where
+/// a value that is used can't have its type.
+static bool giveTypes(ResultRange results, SmallVectorImpl<Value> &values, GraphBuilder &builder) {
   for (auto [result, value] : llvm::zip(results, values)) {
     if (result.use_empty() || (value && value.getType() == result.getType()))
       continue;

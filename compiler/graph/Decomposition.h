@@ -7,11 +7,6 @@
 
 namespace tensmith::graph {
 
-/// Gives the values the results' types, where these say the same sizes in other words. False where
-/// a value that is used can't have its type.
-bool giveTypes(mlir::ResultRange results, llvm::SmallVectorImpl<mlir::Value> &values,
-               GraphBuilder &builder);
-
 /// Erases what is unused between `before` (null: the block's begin) and the operator: what an
 /// impossible decomposition left behind.
 void eraseBetween(mlir::Operation *before, mlir::Operation *op);

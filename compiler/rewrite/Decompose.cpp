@@ -11,7 +11,6 @@
 #include "compiler/graph/Decomposition.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
-#include "compiler/graph/Precision.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/rewrite/Rewrites.h"
 

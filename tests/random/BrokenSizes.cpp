@@ -2,7 +2,7 @@
 #include "tests/random/BrokenSizes.h"
 
 #include "compiler/graph/Checks.h"
-#include "compiler/graph/KnownSizes.h"
+#include "compiler/graph/test/KnownSizes.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/SaveAndRestore.h"

@@ -1,11 +1,11 @@
 // What SizeFacts proves of sizes, what it leaves to the run, and what it knows after a check.
 #include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Graph.h"
-#include "compiler/graph/KnownSizes.h"
 #include "compiler/graph/NormalForms.h"
 #include "compiler/graph/Shape.h"
 #include "compiler/graph/SizeCases.h"
 #include "compiler/graph/SlicedRange.h"
+#include "compiler/graph/test/KnownSizes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Conditions at known sizes; see KnownSizes.h.
-#include "compiler/graph/KnownSizes.h"
+#include "compiler/graph/test/KnownSizes.h"
 
 #include "compiler/graph/Shape.h"
 #include "compiler/graph/SizeTerms.h"
