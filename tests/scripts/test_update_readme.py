@@ -75,6 +75,16 @@ def test_instructions_are_those_that_were_counted(tmp_path):
     assert "| model on cortex-a76 | Tensmith | ONNX Runtime 1.32.0 | ratio |" in page and "| resnet50 | 1,075.2 | 1,422.5 | 0.76 |" in page
 
 
+# Breaks if a library's time stands in another's column, or the slower engine's rate for the other's.
+def test_figures_of_the_engine(tmp_path):
+    times = {"tensmith": {"median_us": 1.25}, "torch": {"median_us": 2.5}}
+    eager = {"small_operations": {"a view": times}, "engine_operations_a_cpu_second": {"small": {"median": 7.5e6}, "large": {"median": 5e5}}, "two_chains": {"ratio": 1.75}}
+    tree = copy_of_readme(tmp_path, [("eager.json", eager)])
+    assert update(tree).returncode == 0
+    page = (tree / "docs/eager.md").read_text()
+    assert "| a view | 1.25 us | - | 2.50 us |" in page and "handed to workers | 0.50 million |" in page and "| 1.75 |" in page
+
+
 def test_staleness_has_the_mean_of_its_seeds(tmp_path):
     tree = copy_of_readme(tmp_path, [("kvstore.json", {"rows": [{"way": "rounds", "accuracies": [0.8, 0.9]}]})])
     assert update(tree).returncode == 0
