@@ -23,7 +23,9 @@ void SizeCases::assume(const Condition &condition) {
   Condition known = condition;
   known.a = answered(known.a);
   known.b = answered(known.b);
-  facts_.assume(narrowed(known));
+  known = narrowed(known);
+  isImpossible_ |= facts_.decide(known) == false;
+  facts_.assume(known);
 }
 
 void SizeCases::assumeSize(AffineExpr size) {
@@ -86,6 +88,8 @@ SizeCases SizeCases::withAnswer(AffineExpr question, bool isOne) const {
 }
 
 bool SizeCases::proves(const Condition &condition, unsigned questions) const {
+  if (isImpossible_)
+    return true;
   Condition asked = condition;
   asked.a = answered(condition.a);
   asked.b = answered(condition.b);

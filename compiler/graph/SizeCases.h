@@ -4,7 +4,8 @@
 // (BroadcastSizes.h). Where it stands within another, as in a number of elements, or where one part
 // is known to be 1 or equal to another, bounds and normal forms don't show what it is. So each
 // question is answered both ways: with an answer, the expression is one of the parts, and what was
-// known of a part that may be 1 says that it is equal. What holds in all cases holds.
+// known of a part that may be 1 says that it is equal. What holds in all cases holds; a case that
+// contradicts what is known, as 1 where a number of heads is even, occurs in no run.
 //
 // The smaller and the larger of two sizes ask in the same way which of both it is (SlicedRange.h):
 // max(n, 256) is not negative in either case.
@@ -41,6 +42,7 @@ private:
   std::vector<mlir::AffineExpr> sizes_;
   llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> answers_; // of questions and their halves
   llvm::DenseSet<mlir::AffineExpr> notOne_;                    // parts, in normal form
+  bool isImpossible_ = false; // whether what is known contradicts itself
 };
 
 } // namespace tensmith::graph
