@@ -49,11 +49,28 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   int64_t count = std::max<int64_t>(llvm::divideCeil(known.value_or(0), height), 1);
   if (wholeTiles || !known || count > kFewTiles) {
     tiles = math.ceilDiv(rows, math.constant(height));
+    if (!wholeTiles && !known)
+      fillLastTile(math);
     return;
   }
   height = std::max<int64_t>(llvm::divideCeil(*known, count), 1);
   highTiles = *known - count * (height - 1);
   tiles = math.constant(count);
+}
+
+/// Rows of the highest code but one (emitRowTile) are as many as that takes at no loss.
+static int64_t rowsOfNextCode(int64_t height) {
+  return int64_t(llvm::bit_floor(uint64_t(height - 1)));
+}
+
+void Blocking::fillLastTile(IndexMath &math) {
+  int64_t next = height > 1 ? rowsOfNextCode(height) : 0, most = 2 * next - height;
+  if (most < 1)
+    return;
+  Value rest = math.rem(rows, math.constant(height)), none = math.constant(0);
+  Value moved = math.select(math.less(none, rest), math.constant(height - next), none);
+  moved = math.select(math.less(rest, math.constant(most + 1)), moved, none);
+  rowsLeft = math.select(math.less(tiles, math.constant(2)), none, moved);
 }
 
 /// Returns the bytes of A that a row has in one block.
@@ -257,8 +274,13 @@ Blocking Blocking::ofRows(IndexMath &math, Value rows, int64_t height) {
 }
 
 Value Blocking::firstRow(IndexMath &math, Value tile) const {
-  if (!highTiles)
-    return math.min(math.mul(tile, height), rows);
+  if (!highTiles) {
+    Value first = math.min(math.mul(tile, height), rows);
+    if (!rowsLeft)
+      return first;
+    Value none = math.constant(0), ofLast = math.select(math.less(tile, tiles), rowsLeft, none);
+    return math.sub(first, math.select(math.less(math.add(tile, 1), tiles), none, ofLast));
+  }
   return math.add(math.mul(tile, height - 1), math.min(tile, math.constant(*highTiles)));
 }
 
@@ -324,7 +346,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
                  llvm::function_ref<void(const RowGroup &)> emit) {
   int64_t height = blocking.height;
   auto known = constantIndex(blocking.rows);
-  Value first = math.mul(number, height);
+  Value first = blocking.rowsLeft ? blocking.firstRow(math, number) : math.mul(number, height);
   auto emitFull = [&] { emit({.first = first, .height = height}); };
   if (known == 0)
     return;
@@ -335,11 +357,11 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
     return emitIf(math, math.less(number, math.constant(*blocking.highTiles)), emitFull,
                   [&] { emit({.first = low, .height = height - 1, .rowsOfSums = height}); });
   }
-  auto power = int64_t(llvm::bit_floor(uint64_t(height - 1)));
+  int64_t power = rowsOfNextCode(height);
   // Of known sizes, of which there are many tiles, the height of the last one.
   auto rest = known ? std::optional(*known % height) : std::nullopt;
   Value left =
-      rest ? math.constant(*rest) : math.min(math.sub(blocking.rows, first), math.constant(height));
+      rest ? math.constant(*rest) : math.sub(blocking.firstRow(math, math.add(number, 1)), first);
   if (last == LastTile::Padded && !known) {
     auto emitAlmostFull = [&] {
       emit({.first = first, .height = height, .count = left, .least = power + 1});

@@ -64,6 +64,10 @@ struct Blocking {
   /// Else all but the last one are of `height` rows: of an open size tiles of one height would cost
   /// more, since code that is a little higher computes them (13 rows: 6, 6 and 1, not 5, 5 and 3).
   std::optional<int64_t> highTiles;
+  /// Rows that the last tile but one leaves to the last, where this would have few; null where that
+  /// is never so. Of an open size (8 rows: 4 and 4, not 6 and 2): a tile of few rows asks for the
+  /// next panel faster than that arrives, and has few sums under way.
+  mlir::Value rowsLeft;
   mlir::Value rows, tiles, panels, batch; // extents
   mlir::Value tileBlock, panelBlock;      // of an item
   mlir::Value tileBlocks, panelBlocks;    // their numbers
@@ -90,6 +94,7 @@ struct Blocking {
 
 private:
   void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
+  void fillLastTile(IndexMath &math);
   /// Sets tileBlocks and panelBlocks.
   void cutForRegisters(IndexMath &math, const Machine &machine, const ProductExtents &of,
                        mlir::Value rowBytes, mlir::Value work);

@@ -246,7 +246,7 @@ TEST(ContractionKernel, SymbolicRows) {
                       "\n  %c = graph.matmul %a, %b : (" + a + ", " + b + ") -> " + c +
                       "\n  graph.yield %c : " + c + "\n}) : (" + a + ", " + p + ") -> " + c);
   };
-  for (int64_t rows : {1, 5, 6, 7, 40}) {
+  for (int64_t rows : {1, 5, 6, 7, 8, 14, 40}) {
     expectAgreement(rowsOf(24), {{"rows", rows}}, "contraction");
     expectAgreement(rowsOf(1800), {{"rows", rows}}, "contraction", 2e-4, smallCache());
   }
