@@ -3,6 +3,7 @@
 
     tests/boards/models.py model.onnx ...                              # on ARM of 64 and 32 bits, and RISC-V with vectors
     tests/boards/models.py --raced --json bench/results/board-models.json   # the seven of bench/models, with weights; goes on where it ended
+    tests/boards/models.py --raced bert_base_dyn --size batch=1 --size seq=16
     tests/boards/models.py model.onnx --target aarch64:cortex-a76 --size batch=1 --size sequence=32
 
 Needs onnxruntime, and tensmith-run for the boards (docs/boards.md). The exit status is 1 where an output differs by more than
@@ -72,25 +73,26 @@ def compare(session, model, sizes, target):
             "compiling": round(compiling, 1), "running": round(running, 1)}
 
 
-def raced():
+def raced(names):
     sys.path.insert(0, str(ROOT / "bench"))
     from weights import filled  # noqa: PLC0415 - which needs onnx
 
     for path in sorted((ROOT / "bench/models").glob("*.onnx")):
-        yield path.stem, filled(path)
+        if not names or path.stem in names:
+            yield path.stem, filled(path)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=pathlib.Path)
-    parser.add_argument("--raced", action="store_true", help="the models of bench/models, too")
+    parser.add_argument("--raced", nargs="*", metavar="NAME", help="these models of bench/models, or all, too")
     parser.add_argument("--target", action="append", help=f"default: {', '.join(emulators.USUAL)}")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=SIZE", help="of a size that a model leaves open")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the errors there, and leave out those it has")
     options = parser.parse_args()
     sizes = {name: int(size) for name, size in (word.split("=") for word in options.size)}
     records, failed = emulators.Records(options.json), 0
-    for name, model in [*((path.stem, path) for path in options.models), *(raced() if options.raced else [])]:
+    for name, model in [*((path.stem, path) for path in options.models), *(raced(options.raced) if options.raced is not None else [])]:
         session = functools.cache(lambda model=model: onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]))
         for target in options.target or emulators.USUAL:
             found = records.of(lambda session=session, model=model, target=target: compare(session, model, sizes, target),
