@@ -2,7 +2,7 @@
 """Runs models on other CPUs under qemu, and compares them with ONNX Runtime on this one.
 
     tests/boards/models.py model.onnx ...                              # on ARM of 64 and 32 bits, and RISC-V with vectors
-    tests/boards/models.py --raced --json bench/results/board-models.json   # the seven of bench/models, with weights; goes on where it ended
+    tests/boards/models.py --raced --size batch=1 --size seq=16 --json FILE   # the seven of bench/models, with weights; goes on where it ended
     tests/boards/models.py --raced bert_base_dyn --size batch=1 --size seq=16
     tests/boards/models.py model.onnx --target aarch64:cortex-a76 --size batch=1 --size sequence=32
 
