@@ -267,13 +267,14 @@ std::optional<Burst> burstOf(const Contraction &contraction, const Machine &mach
     return fits(getElementTypeOrSelf(contraction.left.getType())) &&
            fits(getElementTypeOrSelf(contraction.panels.getType()));
   };
-  if (areBoth([](Type type) { return type.isF32(); }) && contraction.accumulator.isF32())
-    return kTwoSteps;
+  bool areFloats =
+      areBoth([](Type type) { return type.isF32(); }) && contraction.accumulator.isF32();
   // Whose products are widened as they are added.
-  if (areBoth([](Type type) { return type.isSignlessInteger(16); }) &&
-      contraction.accumulator.isInteger(32) && machine.multipliesLanes)
-    return machine.inOrder ? kTwoSteps : kTallTile;
-  return std::nullopt;
+  bool areWidened = areBoth([](Type type) { return type.isSignlessInteger(16); }) &&
+                    contraction.accumulator.isInteger(32) && machine.multipliesLanes;
+  if (!areFloats && !areWidened)
+    return std::nullopt;
+  return machine.inOrder ? kTwoSteps : kTallTile;
 }
 
 int64_t stepOf(const Machine &machine, Type left, Type right, Type accumulator) {

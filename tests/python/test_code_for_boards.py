@@ -77,12 +77,13 @@ CODED = """func.func @main(%x: tensor<64x128xi8>, %w: tensor<128x64xi8>) -> tens
 
 
 # Breaks if a loop of products has fewer than 16 steps where as many fill whole iterations, or more than its lines, rows and end take
-# beside them: 32 loads of two vectors each and 20 of rows for 320 products, and at most 14 instructions of its own.
-def test_a_loop_of_lanes_has_sixteen_steps(tmp_path):
-    code = assembly(tmp_path, "aarch64:cortex-a76", CODES)
-    loops = [loop for loop in re.findall(r"^(\.LBB\w+):(.*?)\tb\.\w+\t\1$", code, re.MULTILINE | re.DOTALL) if loop[1].count("\tsdot\t") >= 320]
+# beside them: 32 loads of two vectors each and 20 of rows for 320 products, and at most 18 instructions of its own.
+@pytest.mark.parametrize("form, instruction", [(CODES, "sdot"), (FLOATS, "fmla")])
+def test_a_loop_of_lanes_has_sixteen_steps(tmp_path, form, instruction):
+    code = assembly(tmp_path, "aarch64:cortex-a76", form)
+    loops = [loop for loop in re.findall(r"^(\.LBB\w+):(.*?)\tb\.\w+\t\1$", code, re.MULTILINE | re.DOTALL) if loop[1].count(f"\t{instruction}\t") >= 320]
     instructions = re.findall(r"^\t[a-z]\w*", loops[0][1].split("\n.LBB")[-1], re.MULTILINE)
-    assert instructions.count("\tsdot") == 320 and len(instructions) <= 320 + 32 + 20 + 14
+    assert instructions.count(f"\t{instruction}") == 320 and len(instructions) <= 320 + 32 + 20 + 18
 
 
 # Breaks if two vectors of sums alone become one of bytes: stores of halves of a register are then as many again.

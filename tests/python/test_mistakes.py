@@ -161,6 +161,13 @@ def test_an_unknown_target(tmp_path, model):
         ts.compile(model, target="zenver4")
 
 
+# Breaks if the family's name is taken for a CPU of this machine's, whose names are then told.
+def test_a_target_without_a_cpu(tmp_path, model):
+    for target in ("riscv64", "riscv64:"):
+        told = refused("compile", model, "-o", tmp_path / "m.so", "--target", target)
+        assert "name a CPU of it, as riscv64:CPU" in told and "rv64gcv" in told
+
+
 @pytest.mark.parametrize("shapes, given", [([(1, 3)], "list"), ((1, 3), "tuple"), ("x=1x3", "str")])
 def test_shapes_that_are_no_dict(model, shapes, given):
     with pytest.raises(ts.Error, match=rf"shapes are a dict by the names .*\(1, 3, 224, 224\).*, not {given}"):

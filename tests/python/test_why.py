@@ -3,15 +3,21 @@
 import json
 import pathlib
 import subprocess
+import sys
 
 import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.utils import Extractor
 
 tensmith = pytest.importorskip("tensmith")
 COMMAND = pathlib.Path(tensmith.__file__).resolve().parents[2] / "bin/tensmith"
-FASHION = pathlib.Path(__file__).resolve().parents[2] / "examples/fashion/fashion.onnx"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FASHION = ROOT / "examples/fashion/fashion.onnx"
+sys.path.insert(0, str(ROOT / "bench"))
+
+import weights  # noqa: E402
 
 
 def told(path, *options):
@@ -72,6 +78,36 @@ def test_a_classifier(tmp_path):
     assert len(reasons) >= 10 and all(reasons)
     assert any("heavy operator" in reason for reason in reasons) and not why["by_reference"]
     assert len([decision for decision in why["decisions"] if "winograd_outputs" in decision]) == 3
+
+
+def raced(tmp_path, name, first=None, last=None):
+    """A model of bench/models with weights, or the part of it between two values of [1, 128, 768]."""
+    model = onnx.load(ROOT / "bench/models" / f"{name}.onnx")
+    if first:
+        model.graph.value_info.extend(helper.make_tensor_value_info(value, TensorProto.FLOAT, [1, 128, 768]) for value in (first, last))
+        model = Extractor(model).extract_model([first, "attention_mask"], [last])
+    weights.fill(model)
+    onnx.save(model, tmp_path / f"{name}.onnx")
+    return tmp_path / f"{name}.onnx"
+
+
+# Breaks if a boundary between kernels has no reason or another one's: in a residual network what two read and convolutions end kernels, in a
+# transformer also attention, whose keys and values are laid out before it.
+def test_boundaries_of_a_residual_network(tmp_path):
+    why = json.loads(told(raced(tmp_path, "resnet50"), "--json", "--target", "x86-64-v3"))["why"]
+    convolutions = [kernel for kernel in why["kernels"] if any("(Conv)" in node for node in kernel["nodes"])]
+    reasons = [operand["why"] for kernel in why["kernels"] for operand in kernel["operands"]]
+    assert len(convolutions) >= 53 and all(kernel["operands"] for kernel in why["kernels"]) and all(reasons) and not why["by_reference"]
+    assert {"others read its result, too", "a kernel has one heavy operator, and this one has another"} <= set(reasons)
+
+
+def test_boundaries_of_a_transformer(tmp_path):
+    layers = [f"/m/encoder/layer.{number}/output/LayerNorm/LayerNormalization_output_0" for number in (0, 1)]
+    why = json.loads(told(raced(tmp_path, "bert_base", *layers), "--json", "--target", "x86-64-v3"))["why"]
+    assert all(kernel["operands"] and all(operand["why"] for operand in kernel["operands"]) for kernel in why["kernels"]) and not why["by_reference"]
+    [attention] = [kernel for kernel in why["kernels"] if "attention" in kernel["by"]]
+    assert {operand["why"] for operand in attention["operands"]} == {"attention would compute it anew for each block of queries",
+                                                                     "it is laid out in panels before the kernel"}
 
 
 def test_a_kernel_that_was_made_before(tmp_path):

@@ -26,15 +26,17 @@ SUMMARY = re.compile(r"^(\d+) graphs of (\d+) nodes in \d+ s: (\d+) elements com
 FIGURES = ("graphs", "nodes", "elements", "not_evaluated", "failed")
 
 
-def run_part(first, count, checked, draws, folder):
-    command = [PROGRAM, "--open", draws, "--first", first, "--count", count, "--out", folder, *(["--check-bounds"] if checked else [])]
+def run_part(first, count, options, folder):
+    """What random-graphs finds of so many graphs from the first on, with the options, as figures."""
+    command = [PROGRAM, "--first", first, "--count", count, "--out", folder, *options]
     start = time.monotonic()
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     lines = result.stdout.splitlines()
     summary = next((match for match in map(SUMMARY.match, lines) if match), None)
     if not summary:
         sys.exit(f"random-graphs of seeds {first} to {first + count - 1} ended with {result.returncode}:\n{result.stderr[-2000:]}")
-    part = dict(zip(FIGURES, map(int, summary.groups())), first=first, checked=checked, seconds=round(time.monotonic() - start))
+    part = dict(zip(FIGURES, map(int, summary.groups())), first=first, seconds=round(time.monotonic() - start))
+    part["not_emulated"] = sum(int(line.split()[0]) for line in lines if re.fullmatch(r"\d+ not emulated", line))
     part["failures"] = [line for line in lines if line.startswith("seed ") and not re.search(" not (evaluated|emulated): ", line)]
     return part
 
@@ -53,7 +55,8 @@ def main():
         part = next((part for part in kept if part["first"] == first and part["graphs"] == count), None)
         if not part:
             with tempfile.TemporaryDirectory() as folder:
-                part = run_part(first, count, number % 2 == 1, options.draws, folder)
+                checked = number % 2 == 1
+                part = {**run_part(first, count, ["--open", options.draws, *(["--check-bounds"] if checked else [])], folder), "checked": checked}
             kept.append(part)
             if options.json:
                 options.json.write_text(json.dumps(kept, indent=1) + "\n")

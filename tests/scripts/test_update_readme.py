@@ -75,6 +75,23 @@ def test_instructions_are_those_that_were_counted(tmp_path):
     assert "| model on cortex-a76 | Tensmith | ONNX Runtime 1.32.0 | ratio |" in page and "| resnet50 | 1,075.2 | 1,422.5 | 0.76 |" in page
 
 
+# Breaks if parts of a run are not added up, a machine's figures stand in another's column, or the smaller of a kernel's spaces for the larger.
+def test_what_other_machines_have_shown(tmp_path):
+    part = {"nodes": 900, "elements": 70_000, "not_evaluated": 1, "not_emulated": 2, "failed": 0}
+    points = {"case": "conv", "points": 200, "failed": 0, "problems": [], "templates": ["pack", "contraction"]}
+    board = {"model": "vgg19", "inputs": {"input": [1, 3, 224, 224]}}
+    tree = copy_of_readme(tmp_path, [
+        ("board-graphs.json", [{"target": "armv7:cortex-a7", "first": first, "graphs": 100, **part} for first in (1, 101)]),
+        ("board-points.json", [{**points, "target": "host", "space": [12, 4000]}, *({**points, "target": "aarch64:cortex-a53", "space": [8, 5000], "failed": failed} for failed in (1, 2))]),
+        ("board-models.json", [{**board, "target": "armv7:cortex-a7", "error": 2.5e-7}, {**board, "target": "aarch64:cortex-a53", "error": 5e-7}]),
+        ("cycles.json", {"cycles": [{"cpu": "aarch64:neoverse-n1", "product": "i8", "instruction": "sdot", "of_peak": 0.99, "against_f32": 4.04}]})])
+    assert update(tree).returncode == 0
+    page = (tree / "docs/targets.md").read_text()
+    for line in ("| armv7:cortex-a7 | 200 | 1,800 | 140,000 | 2 | 4 | 0 |", "| conv | 4,000 to 5,000 | 200, 0 | 400, 3 |",
+                 "| vgg19 | 1x3x224x224 | 2.5e-07 | 5.0e-07 |", "| neoverse-n1 | i8 | `sdot` | 0.99 | 4.0 |"):
+        assert line in page
+
+
 # Breaks if a library's time stands in another's column, or the slower engine's rate for the other's.
 def test_figures_of_the_engine(tmp_path):
     times = {"tensmith": {"median_us": 1.25}, "torch": {"median_us": 2.5}}

@@ -23,7 +23,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BOARDS = {"host": None, "aarch64:cortex-a53": ["qemu-aarch64", "-cpu", "cortex-a53"], "aarch64:cortex-a76": ["qemu-aarch64", "-cpu", "cortex-a76"]}
+sys.path.insert(0, str(ROOT / "tests/boards"))
+
+import emulators  # noqa: E402
+
+TARGETS = ["host", "aarch64:cortex-a53", "aarch64:cortex-a76"]
+PART = 20  # points, which a run that was interrupted has whole or not at all
 TOLERANCE = 1e-5
 # What decides only who does which part, or what is fetched before it is needed.
 KEEPS_ORDER = {"item_tiles", "item_panels", "rows_apart", "tiles_first", "lines_ahead", "item_elements", "rows_together", "item_pairs", "item_lines",
@@ -141,15 +146,13 @@ class Case:
         unfit = [line for line in done.stderr.splitlines() if "fits no kernel" in line and "of the model: pack " not in line]
         if unfit:
             raise self.tensmith.Error("\n".join(unfit))
-        emulator = BOARDS[self.target]
-        if emulator is None:
+        if self.target == "host":
             return [numpy.asarray(value) for value in self.tensmith.load(self.folder / "module.so", threads=2).run(**self.feeds)]
         words = []
         for name, value in self.feeds.items():
             numpy.save(self.folder / f"{name}.npy", value)
             words += ["--input", f"{name}={self.folder}/{name}.npy"]
-        preset = self.target.split(":")[0]
-        done = subprocess.run([*emulator, ROOT / "build" / preset / "bin/tensmith-run", self.folder / "module.so", *words, "--out", self.folder / "results"],
+        done = subprocess.run([*emulators.runner(self.target), self.folder / "module.so", *words, "--out", self.folder / "results"],
                               capture_output=True, text=True, check=True)
         return [numpy.load(output["file"]) for output in json.loads(done.stdout)["outputs"]]
 
@@ -176,34 +179,37 @@ class Case:
         return None
 
 
+def checked(name, target, tensmith, first, points):
+    """How many of these points of its kernels' spaces fail; `space`: how many points each space has, in all."""
+    with tempfile.TemporaryDirectory() as folder:
+        case = Case(name, target, tensmith, pathlib.Path(folder))
+        problems = [problem for problem in map(case.check, range(first, first + points)) if problem]
+        return {"space": [space["points"] for space in case.spaces], "templates": sorted({space["template"] for space in case.spaces}),
+                "failed": len(problems), "problems": problems[:5]}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=200, help="of each kernel on each machine (default: 200)")
-    parser.add_argument("--target", action="append", choices=list(BOARDS), help=f"default: {', '.join(BOARDS)}")
+    parser.add_argument("--target", action="append", choices=TARGETS, help=f"default: {', '.join(TARGETS)}")
     parser.add_argument("--case", action="append", choices=list(CASES), help="default: all twelve")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the counts there, and leave out those it has")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the counts of each part there, and leave out those it has")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "build/dev/python"))
     import tensmith  # noqa: PLC0415 - of this build
 
-    kept = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
-    failed = 0
-    for target in options.target or BOARDS:
+    records, failed = emulators.Records(options.json), 0
+    for target in options.target or TARGETS:
         for name in options.case or CASES:
-            record = next((one for one in kept if (one["case"], one["target"], one["points"]) == (name, target, options.points)), None)
-            if not record:
-                with tempfile.TemporaryDirectory() as folder:
-                    case = Case(name, target, tensmith, pathlib.Path(folder))
-                    problems = [problem for problem in map(case.check, range(options.points)) if problem]
-                    record = {"case": name, "target": target, "points": options.points, "space": [space["points"] for space in case.spaces],
-                              "templates": [space["template"] for space in case.spaces], "failed": len(problems), "problems": problems[:5]}
-                kept.append(record)
-                if options.json:
-                    options.json.write_text(json.dumps(kept, indent=1) + "\n")
-            failed += record["failed"]
-            print(f"{target:20} {name:24} {record['points']} of {max(record['space'])} points ({', '.join(sorted(set(record['templates'])))}): "
-                  f"{record['failed']} failed", flush=True)
-            for problem in record["problems"]:
+            parts = []
+            for first in range(0, options.points, PART):
+                points = min(PART, options.points - first)
+                parts.append(records.of(lambda: checked(name, target, tensmith, first, points), case=name, target=target, first=first, points=points))  # noqa: B023
+            count = sum(part["failed"] for part in parts)
+            failed += count
+            print(f"{target:20} {name:24} {sum(part['points'] for part in parts)} of {max(parts[0]['space'])} points ({', '.join(parts[0]['templates'])}): "
+                  f"{count} failed", flush=True)
+            for problem in [problem for part in parts for problem in part["problems"]]:
                 print(f"    {problem}", flush=True)
     sys.exit(bool(failed))
 

@@ -201,13 +201,18 @@ Result<Cpu> bareCpu(llvm::StringRef text, std::string_view name) {
   Cpu machine;
   machine.triple = llvm::sys::getDefaultTargetTriple();
   auto [prefix, cpu] = text.split(':');
+  const Family *family =
+      llvm::find_if(kFamilies, [&](const Family &one) { return one.prefix == prefix; });
+  bool isFamily = family != std::end(kFamilies);
+  if (cpu.empty() && isFamily)
+    return invalidArgument("machine '" + std::string(name) + "': '" + prefix.str() +
+                           "' is a family; name a CPU of it, as " + prefix.str() +
+                           ":CPU where CPU is " + family->examples.str());
   if (cpu.empty()) {
     machine.cpu = text.str();
     return machine;
   }
-  const Family *family =
-      llvm::find_if(kFamilies, [&](const Family &one) { return one.prefix == prefix; });
-  if (family == std::end(kFamilies)) {
+  if (!isFamily) {
     auto names = llvm::map_range(kFamilies, [](const Family &one) { return one.prefix.str(); });
     return invalidArgument("machine '" + std::string(name) + "': '" + prefix.str() +
                            "' is no family of CPUs; there are " + llvm::join(names, ", "));

@@ -44,12 +44,12 @@ graph::SubOp subtraction(const Contraction &contraction) {
   return hasAll && !ShapedType::isDynamic(columns.back()) ? op : graph::SubOp();
 }
 
-/// Where all of a register's lanes are multiplied by an instruction, a loop's own work weighs more:
-/// of up to four times as many steps, if no steps are left over. Of 16 steps it is one instruction
-/// in 40.
+/// Where all of a register's lanes are loaded by an instruction, a loop's own work weighs more: of
+/// up to four times as many steps, if no steps are left over. Of 16 steps it is one instruction in
+/// 25 to 40.
 int64_t usualSteps(const Contraction &contraction, const Machine &machine, RowSource &source) {
   auto depth = constantIndex(source.depth());
-  if (isa<IntegerType>(contraction.accumulator) && burstOf(contraction, machine) && depth)
+  if (burstOf(contraction, machine) && depth)
     for (int64_t steps : {4 * kStepsOfIteration, 2 * kStepsOfIteration})
       if (*depth % (steps * contraction.step) == 0)
         return steps;
