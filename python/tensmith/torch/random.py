@@ -18,16 +18,18 @@ class Draw:
     its strides."""
 
     def __init__(self, function, like):
-        self._function, self._like = function, like
+        self._function, self._dtype = function, like.dtype
+        self._sizes = tuple(like.shape), like.stride()
+        self.is_open = not all(isinstance(size, int) for of in self._sizes for size in of)
 
     def __call__(self, bindings, values):
-        """values: of the sizes of this call."""
+        """values: of the sizes of this call, where they are open."""
 
         def known(size):
             return size if isinstance(size, int) else bindings.evaluate(sizes.expression(size), values)
 
-        shape, strides = (tuple(map(known, of)) for of in (self._like.shape, self._like.stride()))
-        return self._function(torch.empty_strided(shape, strides, dtype=self._like.dtype))
+        shape, strides = [tuple(map(known, of)) for of in self._sizes] if self.is_open else self._sizes
+        return self._function(torch.empty_strided(shape, strides, dtype=self._dtype))
 
 
 def drawn(g, function, like, dtype=None):
@@ -77,7 +79,8 @@ def _bernoulli(g, probabilities, **_):
 def _native_dropout(g, x, p, train):
     if not train or p == 0:
         return [x, g.broadcast(g.scalar(True, torch.bool), x.shape)]
-    mask = drawn(g, lambda tensor: torch.ops.aten.native_dropout(tensor, p, True)[1], _first(g), torch.bool)
+    # What eager draws, without the product that it makes of it.
+    mask = drawn(g, lambda tensor: torch.empty_like(tensor, dtype=torch.bool).bernoulli_(1 - p), _first(g), torch.bool)
     scaled = g.binary("mul", x, g.scalar(1 / (1 - p) if p < 1 else 0, x.dtype))
     return [choose(g, mask, scaled, g.scalar(0, x.dtype)), mask]
 
