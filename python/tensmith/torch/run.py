@@ -85,7 +85,7 @@ class Draws:
 
     def __call__(self, inputs):
         values = self._bindings.values(inputs) if self._is_open else {}
-        return [draw(self._bindings, values) for draw in self._draws]
+        return [draw(self._bindings, values, inputs) for draw in self._draws]
 
 
 def viewed(node):
