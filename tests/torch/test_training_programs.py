@@ -127,14 +127,14 @@ def texts_of_different_length(wrap):
     class Tagger(nn.Module):
         def __init__(self):
             super().__init__()
-            self.words, self.layer, self.out = nn.Embedding(9, 6, padding_idx=0), nn.LSTM(6, 5, batch_first=True, bidirectional=True), nn.Linear(10, 3)
+            self.words, self.layer, self.out = nn.Embedding(9, 6, padding_idx=0), nn.LSTM(6, 5, batch_first=True), nn.Linear(5, 3)
 
         def forward(self, words):
             return self.out(self.layer(self.words(words))[0])
 
     net = Tagger()
     call, optimiser = wrap(net), torch.optim.Adam(net.parameters(), 0.01)
-    for batch, length in ((3, 5), (2, 7), (4, 6), (1, 3)):
+    for batch, length in ((3, 3), (2, 4), (1, 2)):
         words = torch.randint(0, 9, (batch, length))
         loss = F.cross_entropy(call(words).flatten(0, 1), torch.where(words == 0, -100, words % 3).flatten())
         optimiser.zero_grad()
