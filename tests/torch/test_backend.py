@@ -10,7 +10,7 @@ ts = pytest.importorskip("tensmith", reason="the Python package is not built")
 from torch import nn  # noqa: E402
 
 import tensmith.torch  # noqa: E402
-from tensmith.torch import graphs  # noqa: E402
+from tensmith.torch import graphs, run  # noqa: E402
 
 
 def compiled(net, **options):
@@ -217,6 +217,24 @@ def test_gradients_of_losses_by_classes(name):
     given, = torch.autograd.grad(compiled(loss)(x), x)
     tolerance = 1e-5 if x.dtype == torch.float32 else 2e-2
     torch.testing.assert_close(given, wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_calls_convert_and_copy_what_is_new(monkeypatch):
+    """Breaks if parameters are converted again by a step, in its forward or for its backward, or if a mask is copied that nobody else has."""
+    net, x, readable = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 2)), torch.randn(3, 4), []
+    fast, original = compiled(net), run.readable
+
+    def told(value):
+        readable.append(value)
+        return original(value)
+
+    monkeypatch.setattr(run, "readable", told)
+    monkeypatch.setattr(run, "_copied", None)
+    for _ in range(2):
+        readable.clear()
+        fast(x).sum().backward()
+    parameters = {p.data_ptr() for p in net.parameters()}
+    assert readable and not any(value.data_ptr() in parameters for value in readable)
 
 
 def test_another_process_finds_the_module():

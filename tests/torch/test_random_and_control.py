@@ -176,3 +176,26 @@ def test_what_large_constants_hold_is_part_of_the_key():
         with torch.no_grad():
             given = compiled(lambda x: torch.as_strided(x, (20, 20), (30, 1), offset) * 1, reference=True)(x)  # noqa: B023
         assert torch.equal(given, torch.as_strided(x, (20, 20), (30, 1), offset))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_masks_of_checkpoints_are_drawn_again(reentrant):
+    """Breaks if the backward draws other masks than the forward, or leaves the generator where eager doesn't, or if PyTorch has to run such a draw."""
+    net = nn.Sequential(nn.Linear(5, 9), nn.Dropout(0.4), nn.GELU(), nn.Linear(9, 5), nn.Dropout(0.2))
+    x = torch.randn(4, 5, requires_grad=True)
+
+    def twice(x):
+        for _ in range(2):
+            x = x + torch.utils.checkpoint.checkpoint(net, x, use_reentrant=reentrant) * torch.rand_like(x)
+        return x
+
+    def told(call):
+        torch.manual_seed(1)
+        x.grad = None
+        net.zero_grad()
+        y = call(x)
+        y.square().sum().backward()
+        return [y, x.grad, *(p.grad for p in net.parameters()), torch.rand(3)]
+
+    for a, b in zip(told(torch.compile(twice, backend=tensmith.torch.backend, options={"fallback": False})), told(twice), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)

@@ -211,6 +211,10 @@ class ConstantGraph:
             return self._general
 
 
+def _inputs_of(module):
+    return [node.name for node in module.graph.find_nodes(op="placeholder")]
+
+
 def _static_inputs():
     """The positions of parameters and buffers among the inputs of the graph that is being compiled."""
     context = torch._guards.TracingContext.try_get()
@@ -248,14 +252,18 @@ def compile_traced(module, example_inputs, options):
     """A graph of TorchDynamo's as a function, whose gradients are compiled too."""
 
     has_constants = options.pop("constants", False)
+    static_names = set()  # a backward has the names of the forward's inputs that are kept for it
 
     def compile_graph(graph, inputs):
+        static = _static_inputs()
+        static_names.update(name for i, name in enumerate(_inputs_of(graph)) if i in static)
         with _disable_current_modes():  # constants are real tensors
-            return make_boxed_func(_graph_of(graph, options, _static_inputs()))
+            return make_boxed_func(_graph_of(graph, options, static))
 
     def compile_backward(graph, inputs):
+        static = {i for i, name in enumerate(_inputs_of(graph)) if name in static_names}
         with _disable_current_modes():
-            return make_boxed_func(_graph_of(graph, options))
+            return make_boxed_func(_graph_of(graph, options, static))
 
     def compile_inference(graph, inputs):
         if not has_constants:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import operator
 import re
+import types
 
 import sympy
 import torch
@@ -411,3 +412,18 @@ def _lowered(lowering, node, arguments, named):
     if node.target is operator.getitem:
         return arguments[0][arguments[1]]
     return _own(node.target, _TABLE[name_of(node.target)](lowering, *arguments, **named))
+
+
+def lower_inner(lowering, place, values, named, meta):
+    """The operator that the node has as the argument at that place, with those behind it: what a node of its own would give, whose meta is given."""
+    node = lowering.node
+    target, *arguments = node.args[place:]
+    if name_of(target) not in _TABLE:
+        raise Error(f"{name_of(target)} can't be compiled")
+    with lowering.at(types.SimpleNamespace(target=target, args=arguments, kwargs=named, meta=meta, users={}, name=node.name)):
+        return _lowered(lowering, lowering.node, values, named)
+
+
+def is_drawing(node):
+    """Whether the operator takes what PyTorch's generator gives next, and leaves it behind that."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) or name_of(node.target) == "run_and_save_rng_state"

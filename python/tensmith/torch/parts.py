@@ -10,7 +10,7 @@ import torch
 from torch.fx.passes.split_module import split_module
 
 from . import sizes
-from .lowering import is_effect, is_number
+from .lowering import is_drawing, is_effect, is_number
 
 
 def split(module, is_ours):
@@ -38,7 +38,7 @@ def _numbers(graph, is_ours):
         if node.target is operator.getitem and before:
             parts[node] = part
             continue
-        is_drawn = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        is_drawn = is_drawing(node)
         if is_drawn:  # in the program's order, as each takes what the generator gives next
             part = max(part, drawn)
         if not (is_number(node) or is_effect(node)) or not is_ours(node):

@@ -10,7 +10,7 @@ import torch
 from .. import Error
 from . import sizes
 from .elementwise import choose
-from .lowering import Value, lowers
+from .lowering import Value, lower_inner, lowers
 
 
 class Draw:
@@ -18,16 +18,32 @@ class Draw:
     its strides."""
 
     def __init__(self, function, like):
-        self._function, self._like = function, like
+        self._function, self._dtype = function, like.dtype
+        self._sizes = tuple(like.shape), like.stride()
+        self.is_open = not all(isinstance(size, int) for of in self._sizes for size in of)
 
-    def __call__(self, bindings, values):
-        """values: of the sizes of this call."""
+    def __call__(self, bindings, values, inputs):
+        """values: of the sizes of this call, where they are open. inputs: its tensors, without what is drawn."""
 
         def known(size):
             return size if isinstance(size, int) else bindings.evaluate(sizes.expression(size), values)
 
-        shape, strides = (tuple(map(known, of)) for of in (self._like.shape, self._like.stride()))
-        return self._function(torch.empty_strided(shape, strides, dtype=self._like.dtype))
+        shape, strides = [tuple(map(known, of)) for of in self._sizes] if self.is_open else self._sizes
+        return self._function(torch.empty_strided(shape, strides, dtype=self._dtype))
+
+
+class Again:
+    """What an earlier draw gave, with the generator in the state that an input of the graph has. The generator goes on from where it was."""
+
+    def __init__(self, draw, place):
+        self._draw, self._place, self.is_open = draw, place, draw.is_open
+
+    def __call__(self, bindings, values, inputs):
+        before = torch.get_rng_state()
+        torch.set_rng_state(inputs[self._place])
+        drawn = self._draw(bindings, values, inputs)
+        torch.set_rng_state(before)
+        return drawn
 
 
 def drawn(g, function, like, dtype=None):
@@ -77,7 +93,8 @@ def _bernoulli(g, probabilities, **_):
 def _native_dropout(g, x, p, train):
     if not train or p == 0:
         return [x, g.broadcast(g.scalar(True, torch.bool), x.shape)]
-    mask = drawn(g, lambda tensor: torch.ops.aten.native_dropout(tensor, p, True)[1], _first(g), torch.bool)
+    # What eager draws, without the product that it makes of it.
+    mask = drawn(g, lambda tensor: torch.empty_like(tensor, dtype=torch.bool).bernoulli_(1 - p), _first(g), torch.bool)
     scaled = g.binary("mul", x, g.scalar(1 / (1 - p) if p < 1 else 0, x.dtype))
     return [choose(g, mask, scaled, g.scalar(0, x.dtype)), mask]
 
@@ -92,3 +109,25 @@ def _dropout(g, x, p, train):
 def dropped(p):
     """What eager multiplies by where it drops with probability p."""
     return lambda tensor: torch.dropout(torch.ones_like(tensor), p, True)
+
+
+@lowers("run_and_save_rng_state")
+def _saving(g, _, *arguments, **named):
+    """Where a checkpoint begins that draws: the generator's state, and what is drawn."""
+    meta = next((user.meta for user in g.node.users if user.args[1] == 1), None)
+    if meta is None:
+        raise Error("what it draws has no use")
+    state = drawn(g, lambda _: torch.get_rng_state(), torch.get_rng_state())
+    return [state, lower_inner(g, 0, arguments, named, meta)]
+
+
+@lowers("run_with_rng_state")
+def _again(g, state, _, *arguments, **named):
+    """Where what was drawn isn't kept for the backward."""
+    place = next((i for i, value in enumerate(g.inputs) if value.number == state.number), None)
+    if place is None:
+        raise Error("the generator's state is computed")
+    before = len(g.draws)
+    result = lower_inner(g, 1, arguments, named, g.node.meta)
+    g.draws[before:] = [Again(draw, place) for draw in g.draws[before:]]
+    return result

@@ -1,5 +1,6 @@
 """A compiled graph, called with PyTorch's tensors."""
 
+import functools
 import operator
 import re
 
@@ -80,12 +81,11 @@ class Draws:
 
     def __init__(self, lowering):
         self._draws, self._bindings = lowering.draws, lowering.bindings
+        self._is_open = any(draw.is_open for draw in self._draws)
 
     def __call__(self, inputs):
-        if not self._draws:
-            return []
-        values = self._bindings.values(inputs)
-        return [draw(self._bindings, values) for draw in self._draws]
+        values = self._bindings.values(inputs) if self._is_open else {}
+        return [draw(self._bindings, values, inputs) for draw in self._draws]
 
 
 def viewed(node):
@@ -108,6 +108,10 @@ def _is_part(view, whole):
     return isinstance(view, torch.Tensor) and view.dtype == whole.dtype and view.is_conj() == whole.is_conj() and view.is_neg() == whole.is_neg()
 
 
+def _copied(place, _, tensors, __):
+    return tensors[place].detach().clone()
+
+
 class Outputs:
     """What a graph gives: outputs of the module, views of other outputs and of inputs, inputs as they are or copied, and numbers that sizes decide.
 
@@ -117,59 +121,78 @@ class Outputs:
     """
 
     def __init__(self, lowering, results, inputs, nodes=(), tensors=None):
-        self._entries = []
         self._bindings = lowering.bindings
         self.has_sizes = False
-        numbers, first = {}, {value.number: value for value in lowering.inputs}
+        self._places, self._made = [], []  # of what the module gives and takes, or None; (position, what makes it, of what was given, inputs and sizes)
+        numbers = {}
+        first = {value.number: value for value in lowering.inputs[: len(lowering.inputs) - len(lowering.draws)]}  # nobody else has what is drawn
         given = {node: result for node, result in zip(nodes, results) if getattr(result, "number", None) not in inputs}
-        for node, result in zip(nodes or [None] * len(results), results):
+        views = []
+        for position, (node, result) in enumerate(zip(nodes or [None] * len(results), results)):
             whole = viewed(node)
+            self._places.append(None)
             if whole is not node and whole in given and _is_shown(node.meta["val"], whole.meta["val"]):
-                meta = node.meta["val"]
-                self.has_sizes |= any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride(), meta.storage_offset()))
-                self._entries.append(("view", (nodes.index(whole), meta.dtype, meta.shape, meta.stride(), meta.storage_offset())))
-                continue
-            if whole is not node and whole in (tensors or {}) and _is_part(node.meta["val"], whole.meta["val"]):
-                meta, start = node.meta["val"], whole.meta["val"].storage_offset()
-                self.has_sizes |= any(isinstance(size, torch.SymInt) for size in (*meta.shape, *meta.stride(), meta.storage_offset(), start))
-                self._entries.append(("part", (tensors[whole], meta.shape, meta.stride(), meta.storage_offset(), start)))
-                continue
-            if not hasattr(result, "number"):
-                self._entries.append((None, result))
-                self.has_sizes |= isinstance(result, (torch.SymInt, torch.SymFloat))
-                continue
-            if result.number not in inputs and result.number not in numbers:
-                numbers[result.number] = len(numbers)
-                lowering.builder.output(f"output{numbers[result.number]}", result.number)
-            kind, places = ("input", inputs) if result.number in inputs else ("output", numbers)
-            is_copy = first.setdefault(result.number, result) is not result
-            self._entries.append((f"copied {kind}" if is_copy else kind, places[result.number]))
+                views.append((position, self._view(nodes.index(whole), node.meta["val"], whole.meta["val"])))
+            elif whole is not node and whole in (tensors or {}) and _is_part(node.meta["val"], whole.meta["val"]):
+                self._made.append((position, self._part(tensors[whole], node.meta["val"], whole.meta["val"])))
+            elif not hasattr(result, "number"):
+                self._made.append((position, self._number(result)))
+            else:
+                if result.number not in inputs and result.number not in numbers:
+                    numbers[result.number] = len(numbers)
+                    lowering.builder.output(f"output{numbers[result.number]}", result.number)
+                place = inputs[result.number] if result.number in inputs else len(inputs) + numbers[result.number]
+                if first.setdefault(result.number, result) is result:
+                    self._places[position] = place
+                else:
+                    self._made.append((position, functools.partial(_copied, place)))
+        self._made += views  # of results
         self.count = len(numbers)
 
     def give(self, outputs, inputs):
-        values = self._bindings.values(inputs) if self.has_sizes else {}
-        given, views = [], []
-        for kind, what in self._entries:
-            if kind == "view":
-                views.append((len(given), what))
-                given.append(None)
-            elif kind == "part":
-                place, *numbers = what
-                shape, strides, (offset, start) = ([self._known(size, values) for size in part] for part in (*numbers[:2], numbers[2:]))
-                given.append(torch.as_strided(inputs[place], shape, strides, inputs[place].storage_offset() + offset - start))
-            elif kind is not None:
-                tensor = (outputs if kind.endswith("output") else inputs)[what]
-                given.append(tensor.detach().clone() if kind.startswith("copied") else tensor)
-            elif isinstance(what, torch.SymInt):
-                given.append(self._bindings.evaluate(sizes.expression(what), values))
-            elif isinstance(what, torch.SymFloat):
-                given.append(self._bindings.evaluate_number(sizes.expression(what), values))
-            else:
-                given.append(what)
-        for place, (whole, dtype, shape, strides, offset) in views:
-            shape, strides, (offset,) = ([self._known(size, values) for size in part] for part in (shape, strides, [offset]))
-            given[place] = torch.as_strided(given[whole].view(dtype), shape, strides, offset)
+        tensors = [*inputs, *outputs]
+        given = [None if place is None else tensors[place] for place in self._places]
+        if self._made:
+            values = self._bindings.values(inputs) if self.has_sizes else {}
+            for position, made in self._made:
+                given[position] = made(given, tensors, values)
         return given
+
+    def _view(self, place, view, whole):
+        """Of another result, that is given before."""
+        known = self._sizes(view.shape, view.stride(), [view.storage_offset()])
+
+        def made(given, _, values):
+            shape, strides, (offset,) = known(values)
+            shown = given[place] if view.dtype == whole.dtype else given[place].view(view.dtype)
+            return torch.as_strided(shown, shape, strides, offset)
+
+        return made
+
+    def _part(self, place, view, whole):
+        """Of an input."""
+        known = self._sizes(view.shape, view.stride(), [view.storage_offset(), whole.storage_offset()])
+
+        def made(_, tensors, values):
+            shape, strides, (offset, start) = known(values)
+            return torch.as_strided(tensors[place], shape, strides, tensors[place].storage_offset() + offset - start)
+
+        return made
+
+    def _number(self, result):
+        self.has_sizes |= isinstance(result, (torch.SymInt, torch.SymFloat))
+        if isinstance(result, torch.SymInt):
+            return lambda _, __, values: self._bindings.evaluate(sizes.expression(result), values)
+        if isinstance(result, torch.SymFloat):
+            return lambda _, __, values: self._bindings.evaluate_number(sizes.expression(result), values)
+        return lambda *_: result
+
+    def _sizes(self, *lists):
+        """What gives lists of sizes for the values of a call."""
+        if all(isinstance(size, int) for own in lists for size in own):
+            return lambda _: lists
+        self.has_sizes = True
+        return lambda values: [[self._known(size, values) for size in own] for own in lists]
 
     def _known(self, size, values):
         return size if isinstance(size, int) else self._bindings.evaluate(sizes.expression(size), values)
