@@ -49,12 +49,18 @@ void append(std::string &text, const Attributes &attributes) {
   }
 }
 
-/// A single number that is there.
-Result<Array> numberOf(const Array &array) {
-  Result<Array> copy = Array::allocate(array.type(), array.shape());
-  if (copy.ok())
+/// A number that is part of a graph's structure, on memory that nobody writes: one for each.
+Result<Array> constantOf(const Array &array, const std::string &text) {
+  static auto &known = *new std::map<std::pair<DataType, std::string>, Array>;
+  Array &constant = known[{array.type(), text}];
+  if (!constant) {
+    Result<Array> copy = Array::allocate(array.type(), array.shape());
+    if (!copy.ok())
+      return copy;
     std::memcpy(copy->data(), array.data(), size_t(byteSize(array.type())));
-  return copy;
+    constant = std::move(*copy);
+  }
+  return constant;
 }
 
 } // namespace
@@ -128,7 +134,7 @@ Status Coexecution::takeOperand(Array &array, Deed &deed) {
     constant = Tape::constantText(array);
   bool isShared = array.storage()->isShared();
   if (constant || isShared) {
-    Result<Array> copy = constant ? numberOf(array) : snapshotOf(array);
+    Result<Array> copy = constant ? constantOf(array, *constant) : snapshotOf(array);
     if (!copy.ok())
       return copy.status();
     array = std::move(*copy);
