@@ -282,7 +282,7 @@ void Coexecution::takeIntoSegment(std::span<const size_t> deeds) {
 // ---- deeds
 
 /// A deed whose signature is complete: it is followed, or recorded.
-Status Coexecution::keep(Deed deed, const Attributes &attributes) {
+Status Coexecution::keep(Deed &&deed, const Attributes &attributes) {
   if (isFollowing_) {
     Result<bool> isKnown = follows(deed, attributes);
     if (!isKnown.ok())
@@ -319,7 +319,7 @@ void Coexecution::beginSignature(char kind) {
 }
 
 /// A deed that makes its results, whose signature has begun. `types`: with shapes.
-Result<std::vector<Array>> Coexecution::meet(Deed deed, const Attributes &attributes,
+Result<std::vector<Array>> Coexecution::meet(Deed &&deed, const Attributes &attributes,
                                              const std::vector<reference::ResultType> &types) {
   Entry entry;
   deed.numbers.reserve(deed.operands.size() + types.size());
@@ -418,7 +418,7 @@ void Coexecution::view(const Array &of, const Array &view, const ViewStep &step)
     return;
   Entry entry;
   Deed deed{Deed::Kind::View};
-  deed.view = step;
+  deed.view = std::make_unique<const ViewStep>(step);
   deed.operands.push_back(of.on(nullptr));
   deed.results.push_back(view.on(nullptr));
   if (const Known *known = find(of)) {
