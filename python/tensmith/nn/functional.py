@@ -348,7 +348,7 @@ def _taken(x, places, axis, target, ignore_index):
     """What x has at the places, which are those of the target."""
     if _eager.coexecuting() and target.dtype in tnp.dtypes.SIGNED and _eager.are_places(target, x.shape[axis], ignore_index):
         # The target says whether they are there, mostly from outside of the step: so no graph has to run before Python goes on.
-        return operator("gather_elements", [x, tnp.astype(places, tnp.int64)], [(x.dtype, list(places.shape))], axis=axis)[0]
+        return _eager.apply("gather_elements", [x, tnp.astype(places, tnp.int64)], {"axis": axis})
     return tnp.take_along_axis(x, places, axis=axis)
 
 
