@@ -163,9 +163,9 @@ private:
   };
 
   void beginSignature(char kind);
-  Result<std::vector<Array>> meet(Deed deed, const Attributes &attributes,
+  Result<std::vector<Array>> meet(Deed &&deed, const Attributes &attributes,
                                   const std::vector<reference::ResultType> &types);
-  Status keep(Deed deed, const Attributes &attributes = {});
+  Status keep(Deed &&deed, const Attributes &attributes = {});
   Status takeOperand(Array &array, Deed &deed);
   Status go();
   void giveResults(Arrays results);

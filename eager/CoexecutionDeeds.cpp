@@ -49,12 +49,18 @@ void append(std::string &text, const Attributes &attributes) {
   }
 }
 
-/// A single number that is there.
-Result<Array> numberOf(const Array &array) {
-  Result<Array> copy = Array::allocate(array.type(), array.shape());
-  if (copy.ok())
+/// A number that is part of a graph's structure, on memory that nobody writes: one for each.
+Result<Array> constantOf(const Array &array, const std::string &text) {
+  static auto &known = *new std::map<std::pair<DataType, std::string>, Array>;
+  Array &constant = known[{array.type(), text}];
+  if (!constant) {
+    Result<Array> copy = Array::allocate(array.type(), array.shape());
+    if (!copy.ok())
+      return copy;
     std::memcpy(copy->data(), array.data(), size_t(byteSize(array.type())));
-  return copy;
+    constant = std::move(*copy);
+  }
+  return constant;
 }
 
 } // namespace
@@ -128,7 +134,7 @@ Status Coexecution::takeOperand(Array &array, Deed &deed) {
     constant = Tape::constantText(array);
   bool isShared = array.storage()->isShared();
   if (constant || isShared) {
-    Result<Array> copy = constant ? numberOf(array) : snapshotOf(array);
+    Result<Array> copy = constant ? constantOf(array, *constant) : snapshotOf(array);
     if (!copy.ok())
       return copy.status();
     array = std::move(*copy);
@@ -276,7 +282,7 @@ void Coexecution::takeIntoSegment(std::span<const size_t> deeds) {
 // ---- deeds
 
 /// A deed whose signature is complete: it is followed, or recorded.
-Status Coexecution::keep(Deed deed, const Attributes &attributes) {
+Status Coexecution::keep(Deed &&deed, const Attributes &attributes) {
   if (isFollowing_) {
     Result<bool> isKnown = follows(deed, attributes);
     if (!isKnown.ok())
@@ -313,7 +319,7 @@ void Coexecution::beginSignature(char kind) {
 }
 
 /// A deed that makes its results, whose signature has begun. `types`: with shapes.
-Result<std::vector<Array>> Coexecution::meet(Deed deed, const Attributes &attributes,
+Result<std::vector<Array>> Coexecution::meet(Deed &&deed, const Attributes &attributes,
                                              const std::vector<reference::ResultType> &types) {
   Entry entry;
   deed.numbers.reserve(deed.operands.size() + types.size());
@@ -412,7 +418,7 @@ void Coexecution::view(const Array &of, const Array &view, const ViewStep &step)
     return;
   Entry entry;
   Deed deed{Deed::Kind::View};
-  deed.view = step;
+  deed.view = std::make_unique<const ViewStep>(step);
   deed.operands.push_back(of.on(nullptr));
   deed.results.push_back(view.on(nullptr));
   if (const Known *known = find(of)) {

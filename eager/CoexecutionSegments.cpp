@@ -80,6 +80,8 @@ Status Coexecution::launch(const Segment &segment) {
   if (isLaunched_)
     return {};
   std::vector<Array> inputs, outputs;
+  inputs.reserve(segment.inputs.size());
+  outputs.reserve(segment.outputs.size());
   size_t constant = 0;
   for (const Segment::Value &value : segment.inputs) {
     inputs.push_back(value.storage < 0 ? segment.constants[constant++]

@@ -70,6 +70,7 @@ Result<std::vector<HostTensor>> called(reference::Evaluator evaluator,
 
 Result<std::vector<Array>> denseRows(std::span<const Array> operands) {
   std::vector<Array> rows;
+  rows.reserve(operands.size());
   for (const Array &operand : operands) {
     Result<Array> row = dense(operand);
     if (!row.ok())
@@ -150,6 +151,8 @@ Status pushInto(const char *name, Arrays operands, Arrays given, Body body,
   waitWhereMuchIsPending();
   std::vector<Array> results(given.begin(), given.end());
   Task task;
+  task.writes.reserve(results.size() + 1);
+  task.reads.reserve(operands.size());
   int64_t bytes = 0;
   for (const Array &result : results) {
     task.writes.push_back(result.variable());

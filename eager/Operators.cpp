@@ -93,6 +93,11 @@ ResultTypes product(const Attributes &, Operands operands) {
   return std::vector<ResultType>{{operands[0].type(), std::move(*shape)}};
 }
 
+/// The second operand says which elements of the first, along a dimension.
+ResultTypes chosen(const Attributes &, Operands operands) {
+  return std::vector<ResultType>{{operands[0].type(), operands[1].shape()}};
+}
+
 // ---- rows
 
 /// `graph`: the reference's name, which is the graph dialect's; empty: an evaluation of our own.
@@ -151,6 +156,7 @@ std::vector<Operator> allRows() {
   rows.push_back(row("argmin", "arg_min", nullptr));
   rows.push_back(row("cumulative_sum", "cumsum", sameType));
   rows.push_back(row("cumulative_prod", "cumprod", sameType));
+  rows.push_back(row("gather_elements", "gather_elements", chosen));
   rows.push_back(row("any", "", reducedToBooleans));
   rows.push_back(row("all", "", reducedToBooleans));
   rows.push_back(row("count_nonzero", "", reducedToCounts));

@@ -81,7 +81,7 @@ void Views::tell(Tape &tape, const Array &array) const {
        found = first_.find({storage, Geometry(chain.back()->operands[0])}))
     chain.push_back(found->second);
   for (; !chain.empty(); chain.pop_back())
-    tape.view(chain.back()->operands[0], chain.back()->results[0], chain.back()->view);
+    tape.view(chain.back()->operands[0], chain.back()->results[0], *chain.back()->view);
 }
 
 Status build(Segment &segment, const SegmentSource &of) {

@@ -49,7 +49,7 @@ struct Deed {
   /// Without their storage once the deed is done: only what nobody has computed yet keeps memory.
   std::vector<Array> operands = {}, results = {};
   std::vector<int> numbers = {}; // of the step's storages, of both; -1: of a constant, which stays
-  ViewStep view = {};            // View: results[0] is one of operands[0]
+  std::unique_ptr<const ViewStep> view = {};   // View: results[0] is one of operands[0]
   std::shared_ptr<const Meaning> meaning = {}; // none: of what is not compared
   int segment = -1;                            // -1: of none yet
   bool isDone = false;    // by itself or with its block, not by a path's segment

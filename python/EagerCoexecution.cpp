@@ -81,6 +81,12 @@ void bindCoexecution(nb::module_ &m) {
       .def_prop_ro("nodes", [](const Coexecution &c) { return c.graph().nodeCount(); })
       .def("departures", &Coexecution::departures);
   m.def("coexecuting", [] { return Coexecution::current() != nullptr; });
+  // What the function does is neither the step's nor any tape's that records now.
+  m.def("aside", [](const nb::callable &function) {
+    Coexecution::Paused step;
+    eager::Tape::Paused tapes;
+    return function();
+  });
 }
 
 } // namespace tensmith::python

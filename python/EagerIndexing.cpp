@@ -88,6 +88,11 @@ void tellView(const Array &of, const Array &view, const eager::Ranges &ranges) {
 }
 
 eager::Selection selectionOf(const Array &array, nb::handle key) {
+  if (key.ptr() == Py_Ellipsis) {
+    eager::Selection whole;
+    whole.view = array;
+    return whole;
+  }
   eager::Ranges ranges;
   bool isRecorded = eager::areViewsTold();
   Result<eager::Selection> selection =
@@ -189,11 +194,23 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
   check(eager::scatter(selection, values));
 }
 
+/// Whether each element is `apart`, or a place of a dimension of so many.
+bool arePlaces(const Tensor &indices, int64_t count, int64_t apart) {
+  waitFor(indices.array);
+  Array dense = take(eager::dense(indices.array));
+  HostTensor places = dense.asHostTensor();
+  for (int64_t i = 0; i < dense.size(); ++i)
+    if (int64_t place = places.getInt(i); place != apart && (place < 0 || place >= count))
+      return false;
+  return true;
+}
+
 } // namespace
 
 void bindIndexing(nb::module_ &m, nb::class_<Tensor> &tensor) {
   m.def("set_gathering", setGathering, nb::arg("function").none());
   m.def("gathering", isGathering);
+  m.def("are_places", arePlaces);
   tensor.def("__getitem__", getItem, nb::arg("key").none());
   tensor.def("__setitem__", setItem, nb::arg("key").none(), nb::arg("value"));
 }

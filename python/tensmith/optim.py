@@ -21,10 +21,13 @@ __all__ = ["LAMB", "SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "c
 class _Update:
     """The program of one group's update, for parameters of certain shapes. `kept`: how many states each parameter has."""
 
-    def __init__(self, update, parameters, gradients, states, numbers):
+    def __init__(self, *given):
+        _eager.aside(lambda: self._record(*given))  # none of its operations is one of the step that is under way
+
+    def _record(self, update, parameters, gradients, states, numbers):
         tape = _eager.tape(False)
         tape.share_numbers()  # those of the settings are the program's own, and the same for each parameter
-        given = [_eager.copy(x) for x in [*parameters, *gradients, *(x for each in states for x in each), *numbers]]
+        given = [_eager.full(list(x.shape), 1, x.dtype) for x in [*parameters, *gradients, *(x for each in states for x in each), *numbers]]
         for x in given:
             tape.watch(x, True)
         count, kept = len(parameters), len(states[0]) if states else 0

@@ -341,6 +341,53 @@ def test_a_forward_pass_that_is_read_behind_its_backward_pass_is_computed_once()
     assert [count for _, count, _ in segments if count] == [3], step.explain()  # the loss, the gradient and w
 
 
+def test_labels_from_outside_are_checked_before_a_graph_runs():
+    """Of a loss, whether its labels are classes: an error at its line, and yet no segment of its own. Those that the step computes are read."""
+
+    def outside(x, labels):
+        return nn.functional.cross_entropy(x * 2.0, labels, ignore_index=7)
+
+    def computed(x, labels):
+        return nn.functional.cross_entropy(x * 2.0, labels * 1, ignore_index=7)
+
+    x = tnp.asarray(numpy.random.default_rng(1).normal(size=(4, 3)).astype("float32"))
+    good, bad = [[0, 2, 7, 1], [2, 2, 0, 7], [1, 7, 7, 0]], [0, 3, 7, 1]
+    for function, graphs in (outside, 1), (computed, 2):
+        step = ts.coexecute(function, warm_up=0)
+        for labels in good:
+            given = tnp.asarray(numpy.array(labels))
+            assert float(step(x, given)) == pytest.approx(float(function(x, given)), abs=1e-6)
+        # Breaks if the check is a read of what the graph has computed of labels that were there before.
+        assert step.explain().count("a graph of") == graphs, step.explain()
+        assert step.statistics()["coexecuted"] == 2
+        with pytest.raises(IndexError):  # breaks if nothing looks at the labels
+            step(x, tnp.asarray(numpy.array(bad)))
+        assert float(step(x, given)) == pytest.approx(float(function(x, given)), abs=1e-6)
+
+
+def test_an_update_that_a_step_makes_is_none_of_its_operations():
+    """An optimiser's program is recorded apart when its step is co-executed, with each number of its settings once."""
+    made = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5), nn.Linear(5, 2))
+    optimiser = optim.Adam(made.parameters(), lr=0.01)
+
+    def step(x):
+        optimiser.zero_grad()
+        with ts.record():
+            loss = tnp.sum(made(x) ** 2.0)
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    step = ts.coexecute(step, warm_up=0)
+    for _ in range(5):
+        step(tnp.ones((2, 3), dtype=tnp.float32))
+    assert step.statistics()["coexecuted"] == 2  # numbers 1 and 2 of a step are part of its graph, as all 1 and 2 are
+    # Parameters with two states each, the batch, the rate, the number of the step, and a few of Adam's. Breaks if the program's operations are deeds of
+    # the step that it is recorded in: then each parameter has numbers of its own.
+    inputs = [int(found) for found in re.findall(r"a graph of (\d+) inputs", step.explain())]
+    assert max(inputs) <= 6 * 3 + 1 + 2 + 8, step.explain()
+
+
 def test_numbers_that_are_part_of_the_graph_are_compared():
     @ts.coexecute
     def step(x, scale):

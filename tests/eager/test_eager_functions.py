@@ -504,3 +504,28 @@ def test_a_tensor_that_was_right_is_looked_at_again_where_it_is_another():
     for number, wrong in others.items():
         for other in wrong:
             assert [holds((x, x)) for x in (like, fits, fits, other, turned, other)] == [(), (), (), number, (), number]
+
+
+def test_a_class_says_what_is_in_its_objects(monkeypatch):
+    class Bag:
+        def __init__(self):
+            self.names = {"a": 1}
+
+        def __contains__(self, name):
+            return name in self.names
+
+    def step(x):
+        x = x * 2.0 if "a" in bag else x
+        return x if "b" not in heads else heads["b"](x)
+
+    bag, heads = Bag(), nn.ModuleDict({"b": nn.ReLU()})
+    function, found = ts.function(step), []
+    for number in range(9):
+        if number == 3:
+            bag.names.clear()
+        if number == 6:
+            monkeypatch.setattr(Bag, "__contains__", lambda self, name: name == "a")
+        found.append(function(tnp.ones(1)).item())
+    # Breaks if what the class's method looks at, or which method it is, is no assumption.
+    assert found == [2, 2, 2, 1, 1, 1, 2, 2, 2]
+    assert function.statistics()["converted"] >= 4, function.explain()  # breaks if `in` of such an object has no conversion

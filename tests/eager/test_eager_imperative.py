@@ -1,4 +1,4 @@
-"""Imperative programs (imperative.py, imperative_models.py) do the same as they are, converted and co-executed."""
+"""Imperative programs (imperative.py, imperative_models.py, imperative_training.py) do the same as they are, converted and co-executed."""
 
 import math
 
@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("tensmith.numpy")
 import imperative  # noqa: E402
 import imperative_models  # noqa: E402, F401
+import imperative_training  # noqa: E402, F401
 
 import tensmith as ts  # noqa: E402
 

@@ -2,6 +2,7 @@
 assumption of a converted call, or by a read of a co-executed step.
 """
 
+from .. import _eager
 from .. import numpy as tnp
 from ..numpy.dtypes import SIGNED, Tensor
 from ..recorded.operators import operator
@@ -40,8 +41,7 @@ def along_axis(truth, x, indices, axis):
     shape = tnp.broadcast_shapes(x.shape[:axis] + (1,) + x.shape[axis + 1 :], indices.shape[:axis] + (1,) + indices.shape[axis + 1 :])
     x = tnp.broadcast_to(x, shape[:axis] + (x.shape[axis],) + shape[axis + 1 :])
     indices = tnp.broadcast_to(indices, shape[:axis] + (indices.shape[axis],) + shape[axis + 1 :])
-    (result,) = operator("gather_elements", [x, _present(truth, indices, x.shape[axis])], [(x.dtype, list(indices.shape))], axis=axis)
-    return result
+    return _eager.apply("gather_elements", [x, _present(truth, indices, x.shape[axis])], {"axis": axis})
 
 
 def _present(truth, indices, count):

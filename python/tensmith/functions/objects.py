@@ -340,15 +340,19 @@ class Objects:
         return types.MethodType(found, x) if isinstance(found, types.FunctionType) else None
 
     def contains(self, x, value):
+        calls = self.interpreter.calls
+        own = self._own_method(x, "__contains__")
+        if own is not None and not calls._is_of_library(type(x)):
+            return calls.truth(calls.call(own, [value], {}))
         if isinstance(x, Tensor) or isinstance(value, Tensor):
             raise NotConvertible("whether a tensor is in something has no conversion")
         if not isinstance(x, (list, dict, tuple, str, set, frozenset, range)):
             raise NotConvertible(f"`in` a {type(x).__qualname__} has no conversion")
-        value = self.interpreter.calls.plain(value)
+        value = calls.plain(value)
         if self.recording.special(type(x), "__contains__") is not dict_of(_built_in(x)).get("__contains__"):
             raise NotConvertible(f"a {type(x).__qualname__} has its own `in`")
         if isinstance(x, (list, tuple)):
-            x = self.interpreter.calls.plain(x)
+            x = calls.plain(x)
             if not all(map(is_constant, [value, *x])):
                 raise NotConvertible("`in` a list of objects has no conversion")
             self.recording.native((value, *x), ("__eq__",))

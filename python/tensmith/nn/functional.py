@@ -344,12 +344,20 @@ def huber_loss(x, target, reduction="mean", delta=1.0):
     return reduced(tnp.where(away < delta, away * away * 0.5, (away - 0.5 * delta) * delta), reduction)
 
 
+def _taken(x, places, axis, target, ignore_index):
+    """What x has at the places, which are those of the target."""
+    if _eager.coexecuting() and target.dtype in tnp.dtypes.SIGNED and _eager.are_places(target, x.shape[axis], ignore_index):
+        # The target says whether they are there, mostly from outside of the step: so no graph has to run before Python goes on.
+        return _eager.apply("gather_elements", [x, tnp.astype(places, tnp.int64)], {"axis": axis})
+    return tnp.take_along_axis(x, places, axis=axis)
+
+
 def nll_loss(x, target, weight=None, ignore_index=-100, reduction="mean"):
     """x: [N, C, ...] log-probabilities; target: [N, ...] classes."""
     counts = target != ignore_index
     chosen = tnp.where(counts, target, tnp.zeros_like(target))
     axis = 1 if x.ndim > 1 else 0
-    losses = -tnp.squeeze(tnp.take_along_axis(x, tnp.expand_dims(chosen, axis), axis=axis), axis)
+    losses = -tnp.squeeze(_taken(x, tnp.expand_dims(chosen, axis), axis, target, ignore_index), axis)
     share = tnp.astype(counts, x.dtype) if weight is None else tnp.where(counts, weight[chosen], _number(0, x))
     losses = losses * share
     return tnp.sum(losses) / tnp.sum(share) if reduction == "mean" else reduced(losses, reduction)

@@ -297,6 +297,11 @@ def _gather(g, step, x, places):
     return g.op("gather", [x, places], axis=0)
 
 
+@lowers("gather_elements")
+def _gather_elements(g, step, x, places):
+    return g.op("gather_elements", [x, places], axis=step.attributes["axis"])
+
+
 @lowers("scatter_rows")
 def _scatter_rows(g, step, x, places, updates):
     return g.op("scatter_nd", [x, places, updates])
