@@ -23,9 +23,12 @@ void SizeCases::assume(const Condition &condition) {
   Condition known = condition;
   known.a = answered(known.a);
   known.b = answered(known.b);
-  known = narrowed(known);
-  isImpossible_ |= facts_.decide(known) == false;
-  facts_.assume(known);
+  assumeAnswered(narrowed(known));
+}
+
+void SizeCases::assumeAnswered(const Condition &condition) {
+  isImpossible_ |= facts_.decide(condition) == false;
+  facts_.assume(condition);
 }
 
 void SizeCases::assumeSize(AffineExpr size) {
@@ -80,8 +83,8 @@ SizeCases SizeCases::withAnswer(AffineExpr question, bool isOne) const {
   // Once more with all that: what may be 1 may be known not to be.
   for (const Condition &known : known_)
     if (known.relation == Relation::EqualOrOne || known.relation == Relation::Broadcast)
-      next.facts_.assume(next.narrowed({known.relation, next.answered(known.a),
-                                        next.answered(known.b), known.message, known.unlessZero}));
+      next.assumeAnswered(next.narrowed({known.relation, next.answered(known.a),
+                                         next.answered(known.b), known.message, known.unlessZero}));
   for (AffineExpr size : sizes_)
     next.assumeSize(size);
   return next;

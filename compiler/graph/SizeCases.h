@@ -34,6 +34,7 @@ public:
 private:
   SizeCases withAnswer(mlir::AffineExpr question, bool isOne) const;
   Condition narrowed(Condition condition) const;
+  void assumeAnswered(const Condition &condition);
   /// The size with the questions answered.
   mlir::AffineExpr answered(mlir::AffineExpr size) const;
 

@@ -34,6 +34,7 @@ BROKEN = {
     "length": ("base/A.h", PURPOSE + "\n" * 800, "base/A.h:801", PURPOSE),
     "paths": ("tests/a.py", '"""Reads what another machine does not have."""\nx = "/' + 'home/me/x"\n', "tests/a.py:2",
               '"""Reads what another machine does not have."""\n'),
+    "merges": ("docs/a.md", "# A page\n\n" + "<" * 7 + " HEAD\n", "docs/a.md:3", "# A page\n"),
 }
 
 

@@ -41,7 +41,7 @@ Value bytesForRows(IndexMath &math, const Machine &machine, Value panelBytes) {
 
 } // namespace
 
-void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
+void Blocking::cutRows(IndexMath &math, int64_t tileHeight, LastTile last, bool wholeTiles) {
   // Of few tiles, one with few rows would keep a core waiting for another's.
   constexpr int64_t kFewTiles = 16;
   height = tileHeight;
@@ -49,7 +49,7 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   int64_t count = std::max<int64_t>(llvm::divideCeil(known.value_or(0), height), 1);
   if (wholeTiles || !known || count > kFewTiles) {
     tiles = math.ceilDiv(rows, math.constant(height));
-    if (!wholeTiles && !known)
+    if (!wholeTiles && !known && last == LastTile::Padded)
       fillLastTile(math);
     return;
   }
@@ -241,7 +241,8 @@ Blocking Blocking::choose(IndexMath &math, const Machine &machine, const Product
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, asked[choice::tileRows].value_or(of.height), /*wholeTiles=*/of.matrixUnit);
+  b.cutRows(math, asked[choice::tileRows].value_or(of.height), of.last,
+            /*wholeTiles=*/of.matrixUnit);
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   Value rowBytes = math.max(b.cutDepth(math, machine, of, weights, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
@@ -269,7 +270,7 @@ Blocking Blocking::choose(IndexMath &math, const Machine &machine, const Product
 Blocking Blocking::ofRows(IndexMath &math, Value rows, int64_t height) {
   Blocking b;
   b.rows = rows;
-  b.cutRows(math, height);
+  b.cutRows(math, height, LastTile::Padded);
   return b;
 }
 

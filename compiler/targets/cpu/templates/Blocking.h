@@ -39,13 +39,25 @@ inline constexpr Choice itemPanels{"item_panels", 1, kAny};
 inline constexpr Choice rowsApart{"rows_apart", 0, 1};
 } // namespace choice
 
+/// What becomes of a tile that isn't full where sizes are open, so that it may have any height.
+/// Code for each height would be more than twice as long as that of a full tile.
+enum class LastTile {
+  /// The code for the next higher power of 2, or for a full tile, in which the last row stands for
+  /// those that are missing (5 rows of 6: the fifth is computed twice, and stored once). What the
+  /// rows are multiplied with is read once.
+  Padded,
+  /// Parts of 2^n rows each: for what can't be computed twice.
+  InParts,
+};
+
 /// What is to be cut.
 struct ProductExtents {
   mlir::Value batch, rows, columns, panels;
-  mlir::Value depth;       // products summed for one element
-  mlir::Value rowBytes;    // of A, distinct for each row
-  int64_t lineBytes = 0;   // of a panel, for each unit of depth
-  int64_t height;          // of a tile
+  mlir::Value depth;     // products summed for one element
+  mlir::Value rowBytes;  // of A, distinct for each row
+  int64_t lineBytes = 0; // of a panel, for each unit of depth
+  int64_t height;        // of a tile
+  LastTile last = LastTile::Padded;
   bool copiesRows = false; // each item makes a copy of its rows
   bool turnsRows = false;  // whose elements lie side by side in memory, each k's for itself
   bool dearRows = false;   // which takes as long as the product: no two items make the same
@@ -66,7 +78,8 @@ struct Blocking {
   std::optional<int64_t> highTiles;
   /// Rows that the last tile but one leaves to the last, where this would have few; null where that
   /// is never so. Of an open size (8 rows: 4 and 4, not 6 and 2): a tile of few rows asks for the
-  /// next panel faster than that arrives, and has few sums under way.
+  /// next panel faster than that arrives, and has few sums under way. Not where it would be
+  /// computed in parts, of which there were more.
   mlir::Value rowsLeft;
   mlir::Value rows, tiles, panels, batch; // extents
   mlir::Value tileBlock, panelBlock;      // of an item
@@ -83,7 +96,7 @@ struct Blocking {
 
   static Blocking choose(IndexMath &math, const Machine &machine, const ProductExtents &of,
                          const Point &asked = {});
-  /// Of rows alone, which are cut into tiles of at most `height`.
+  /// Of rows alone, which are cut into tiles of at most `height`, the last one padded.
   static Blocking ofRows(IndexMath &math, mlir::Value rows, int64_t height);
   /// Where a tile begins, or, behind the last one, where the rows end.
   mlir::Value firstRow(IndexMath &math, mlir::Value tile) const;
@@ -93,7 +106,7 @@ struct Blocking {
   bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
 
 private:
-  void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
+  void cutRows(IndexMath &math, int64_t height, LastTile last, bool wholeTiles = false);
   void fillLastTile(IndexMath &math);
   /// Sets tileBlocks and panelBlocks.
   void cutForRegisters(IndexMath &math, const Machine &machine, const ProductExtents &of,
@@ -122,17 +135,6 @@ struct RowGroup {
   /// The rows by which a sum is cut into parts that go side by side: of known sizes those of most
   /// tiles, so that all rows are summed in one order.
   int64_t rowsOfSums = height;
-};
-
-/// What becomes of a tile that isn't full where sizes are open, so that it may have any height.
-/// Code for each height would be more than twice as long as that of a full tile.
-enum class LastTile {
-  /// The code for the next higher power of 2, or for a full tile, in which the last row stands for
-  /// those that are missing (5 rows of 6: the fifth is computed twice, and stored once). What the
-  /// rows are multiplied with is read once.
-  Padded,
-  /// Parts of 2^n rows each: for what can't be computed twice.
-  InParts,
 };
 
 /// Calls `emit` for the rows of tile `number`, once for each group that occurs.

@@ -58,6 +58,11 @@ bool computesPixels(const Contraction &contraction) {
   return contraction.conv() && !isa<BlockArgument>(contraction.left);
 }
 
+/// The rows of a column that is turned are one load.
+LastTile lastTile(const RowSource &source) {
+  return source.turns() ? LastTile::InParts : LastTile::Padded;
+}
+
 Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, const Machine &machine,
                     const Point &asked) {
   Extents extents(emitter.math, emitter.sizes, contraction);
@@ -78,6 +83,7 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, con
        .rowBytes = source.bytesPerRow(),
        .lineBytes = contraction.width * elementBytes,
        .height = unit ? MatrixTile::kRows : tileRows(contraction, machine),
+       .last = lastTile(source),
        .copiesRows = source.takesScratch(),
        .turnsRows = source.turns(),
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
@@ -159,8 +165,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     copySome(math.constant(0), whole, kRowsAtOnce);
     copySome(whole, count, 1);
   };
-  // The rows of a column that is turned are one load.
-  LastTile last = source.turns() ? LastTile::InParts : LastTile::Padded;
+  LastTile last = lastTile(source);
   auto copyTiles = [&](Value k, size_t part = 0) {
     emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
       if (unit)

@@ -33,7 +33,8 @@ Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root
                     // Loads bound it, so that a product weighs several of a register tile's.
                     .depth = math.constant(4 * tapCount(root)),
                     .rowBytes = math.mul(channels, 4),
-                    .height = isTall(root) ? kTallHeight : kDepthwiseHeight};
+                    .height = isTall(root) ? kTallHeight : kDepthwiseHeight,
+                    .last = LastTile::InParts};
   if (hasSmallGroups(root)) {
     int64_t inputs = cast<RankedTensorType>(root.getW().getType()).getDimSize(1);
     int64_t lanes = machine.lanes(sizeof(float));
