@@ -505,12 +505,11 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   SmallVector<Value> all(sums);
   all.resize(sums.size() * chains, nothing);
   int64_t steps = llvm::alignTo(steps_, chains);
-  // Rows that lie an unknown number of bytes apart, as those that may not be there: LLVM would make
-  // each pointer of the one before in every iteration, and keep sums in memory for that.
-  auto mayLack = llvm::find_if(rows_.isThere, [](Value isThere) { return bool(isThere); });
-  size_t firstApart = constantIndex(depth) ? mayLack - rows_.isThere.begin() : 0;
-  if (hold_ && isHeld && firstApart < rows.size() && rows.size() > 1)
-    hold_(emitter_.builder(), math_.location, MutableArrayRef(rows).drop_front(firstApart));
+  // Rows that lie an unknown number of bytes apart, as those do of which one may not be there: LLVM
+  // would make each pointer of the one before in every iteration, and keep sums in memory for that.
+  bool mayLack = llvm::any_of(rows_.isThere, [](Value isThere) { return bool(isThere); });
+  if (hold_ && isHeld && (mayLack || !constantIndex(depth)) && rows.size() > 1)
+    hold_(emitter_.builder(), math_.location, rows);
   Value one = math_.constant(contraction_.step);
   Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
   // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
