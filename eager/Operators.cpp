@@ -93,9 +93,31 @@ ResultTypes product(const Attributes &, Operands operands) {
   return std::vector<ResultType>{{operands[0].type(), std::move(*shape)}};
 }
 
-/// The second operand says which elements of the first, along a dimension.
-ResultTypes chosen(const Attributes &, Operands operands) {
-  return std::vector<ResultType>{{operands[0].type(), operands[1].shape()}};
+/// The second operand says which elements of the first, along a dimension: what the graph's (G1)
+/// says of types and shapes. The places themselves are looked at where they are read.
+ResultTypes chosen(const Attributes &attributes, Operands operands) {
+  const Shape &x = operands[0].shape(), &indices = operands[1].shape();
+  if (!isInteger(operands[1].type()))
+    return invalidArgument("gather_elements: indices of type " +
+                           std::string(name(operands[1].type())) +
+                           " are no places; cast them to an integer type");
+  int64_t rank = int64_t(x.size()), axis = attributes.integer("axis");
+  if (axis < -rank || axis >= rank)
+    return invalidArgument("gather_elements: there is no axis " + std::to_string(axis) +
+                           " in an operand of shape " + toString(x) + ", which has " +
+                           std::to_string(rank) +
+                           " dimensions; count them from 0, or from the last one by -1");
+  size_t along = size_t(axis < 0 ? axis + rank : axis);
+  bool fits = x.size() == indices.size();
+  for (size_t k = 0; fits && k < x.size(); ++k)
+    fits = k == along || indices[k] <= x[k];
+  if (!fits)
+    return invalidArgument("gather_elements: an operand of shape " + toString(x) +
+                           " and indices of shape " + toString(indices) +
+                           " do not fit along axis " + std::to_string(axis) +
+                           "; both must have as many dimensions, and the indices no larger ones "
+                           "beside the axis; broadcast them first, as take_along_axis does");
+  return std::vector<ResultType>{{operands[0].type(), indices}};
 }
 
 // ---- rows

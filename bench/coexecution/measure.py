@@ -5,14 +5,16 @@
 
 The programs are those of tests/eager/coexecuted.py and terra.py, larger, two of bench/functions, and one whose steps all go different ways. Ways take turns within rounds; figures are milliseconds
 a step by the clock, and in CPU time of the process, the least and the median over the rounds, and the median of the ratios within rounds.
-Clocks say something only where the machine has nothing else to do (`load_average`); CPU times say what co-execution itself costs and saves.
+Clocks say something only where the machine has nothing else to do: each row has the `load_average` when it was begun, and the engine's `threads`. CPU times say what co-execution itself costs and saves.
 `overlap`: a step whose graph and whose own work in Python take about `--work` milliseconds each; `lazy` is the same with an engine that does each task where it is
-pushed, so that nothing overlaps; `graph_alone_ms` and `python_alone_ms` are the halves. It needs two cores that nobody else takes (`nice -n -19` where others use the machine). `turns`: what a turn of a loop that reads costs, in steps of so many turns; recording it includes the compilation of its graphs.
+pushed, so that nothing overlaps; `graph_alone_ms` and `python_alone_ms` are the halves by the clock. While Python waits, a product's own loops may take both threads: they do in `lazy`,
+which so is less than Python's time and the graph's CPU time together, and where `graph_alone_cpu_ms` is more than `graph_alone_ms`.
+It needs two cores that nobody else takes (`nice -n -19` where others use the machine).
+`turns`: what a turn of a loop that reads costs, in steps of so many turns; recording it includes the compilation of its graphs.
 """
 
 import argparse
 import json
-import math
 import os
 import pathlib
 import random
@@ -114,6 +116,13 @@ def worked(milliseconds):
         pass
 
 
+def fitted(count, work, milliseconds):
+    """How many take `work`. The first measurement is of a cold processor, and of a step's fixed part among few, so the next ones correct it."""
+    for _ in range(3):
+        count = max(1, round(count * work / milliseconds(count)))
+    return count
+
+
 def overlapping(work):
     """A step's maker, and what its two halves take alone. The graph's products are as many as take the time."""
     x = tnp.ones((256, 256), dtype=tnp.float32) / 256
@@ -128,20 +137,22 @@ def overlapping(work):
         return step
 
     def alone(products, work):
+        """The quickest step's milliseconds by the clock, and of CPU."""
         f, times = ts.coexecute(made(products, work)), []
         for _ in range(24):
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.process_time()
             f(x)
-            times.append(time.perf_counter() - start)
-        return min(times[8:]) * 1e3
+            times.append((time.perf_counter() - start, time.process_time() - cpu))
+        return [round(each * 1e3, 3) for each in min(times[8:])]
 
-    count = math.ceil(8 * work / alone(8, 0))
+    count = fitted(8, work, lambda products: alone(products, 0)[0])
 
     def make(convert):
         step = convert(made(count, work))
         return step, lambda number: step(x)
 
-    return make, {"load_average": round(os.getloadavg()[0], 1), "graph_alone_ms": round(alone(count, 0), 3), "python_alone_ms": round(alone(0, work), 3)}
+    graph, cpu = alone(count, 0)
+    return make, {"products": count, "graph_alone_ms": graph, "graph_alone_cpu_ms": cpu, "python_alone_ms": alone(0, work)[0]}
 
 
 def once(step, first, count):
@@ -188,13 +199,11 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/coexecution.json")
     arguments = parser.parse_args()
     results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    load, threads = round(os.getloadavg()[0], 1), os.environ["TENSMITH_ENGINE_THREADS"]
-    if arguments.only != "overlap":
-        results |= {"load_average": load, "threads": threads}
+    threads = os.environ["TENSMITH_ENGINE_THREADS"]
     for name in arguments.only.split(","):
-        ways = ("eager", "coexecuted")
+        ways, halves, taken = ("eager", "coexecuted"), {}, {"load_average": round(os.getloadavg()[0], 1), "threads": int(threads)}
         if name == "turns":
-            results[name] = [turn_times(turns) for turns in (50, 200, 800)]
+            results[name] = [turn_times(turns) | taken for turns in (50, 200, 800)]
             print(name, json.dumps(results[name]), flush=True)
             continue
         if name == "overlap" and threads == "1":  # the engine's threads are those that it began with
@@ -212,7 +221,7 @@ def main():
             make = of_terra(name, arguments.scale)
         else:
             make = of_functions(name)
-        results[name] = measured(make, arguments.rounds, arguments.count, ways) | (halves if name == "overlap" else {})
+        results[name] = measured(make, arguments.rounds, arguments.count, ways) | taken | halves
         print(name, json.dumps(results[name]), flush=True)
     arguments.out.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -365,6 +365,41 @@ def test_labels_from_outside_are_checked_before_a_graph_runs():
         assert float(step(x, given)) == pytest.approx(float(function(x, given)), abs=1e-6)
 
 
+@pytest.mark.parametrize("way", ["eager", "converted", "recorded", "path", "blocks"])
+@pytest.mark.parametrize("count", [1, 2, 4, 6])
+def test_labels_of_another_length_broadcast_or_are_refused(way, count):
+    """Of four rows: one label is every row's, and two or six are an error at their line."""
+
+    def function(x, labels):
+        return nn.functional.nll_loss(x * 2.0, labels, reduction="none") + 1.0
+
+    def labels(many):
+        return tnp.asarray(numpy.arange(many) % 3)
+
+    rows = numpy.random.default_rng(1).normal(size=(4, 3)).astype("float32")
+    x, step = tnp.asarray(rows), function
+    if way == "converted":
+        step = ts.function(function)
+    elif way != "eager":
+        step = ts.coexecute(function, warm_up=0)
+        if way == "blocks":
+            step._steps.ignore_paths()
+        if way != "recorded":
+            for _ in range(3):
+                step(x, labels(count if count in (1, 4) else 4))
+    if count in (1, 4):
+        expected = 1.0 - 2.0 * rows[numpy.arange(4), numpy.arange(4) % 3 if count == 4 else 0]
+        for _ in range(2):
+            # Breaks if so many rows as there are labels are all that a co-executed step looks at.
+            assert step(x, labels(count)).tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    else:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="do not broadcast together"):  # where it is called: nothing is read
+                step(x, labels(count))
+    if way in ("path", "blocks"):
+        assert step.statistics()["coexecuted"] > 0, step.explain()
+
+
 def test_an_update_that_a_step_makes_is_none_of_its_operations():
     """An optimiser's program is recorded apart when its step is co-executed, with each number of its settings once."""
     made = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5), nn.Linear(5, 2))

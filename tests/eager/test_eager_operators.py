@@ -13,6 +13,7 @@ import numpy
 import pytest
 
 tnp = pytest.importorskip("tensmith.numpy")
+import tensmith as ts  # noqa: E402
 from tensmith import _eager  # noqa: E402
 
 SIZES = (0, 1, 17, 20_000)
@@ -283,3 +284,31 @@ def test_booleans_have_no_product(name):
     x = tnp.ones((2, 2) if name in ("matmul", "tensordot") else 2, dtype=tnp.bool)
     with pytest.raises(TypeError, match=f"{name}: booleans have no product"):
         getattr(tnp, name)(x, x)
+
+
+@pytest.mark.parametrize("x, indices, dtype, axis, said", [
+    ((4, 3), (4, 1), "float32", 1, "type f32"),
+    ((4, 3), (4, 1), "bool", 1, "type bool"),
+    ((4, 3), (4, 1), "int64", 2, "axis 2 .*shape 4x3, "),
+    ((4, 3), (4, 1), "int64", -3, "axis -3 .*shape 4x3, "),
+    ((), (), "int64", 0, "axis 0 "),
+    ((4, 3), (4,), "int64", 0, "shape 4x3 .*shape 4 "),
+    ((4, 3), (4, 3, 1), "int64", 1, "shape 4x3 .*shape 4x3x1 "),
+    ((4, 3), (6, 1), "int64", 1, "shape 4x3 .*shape 6x1 "),
+    ((4, 3), (2, 4), "int64", -2, "shape 4x3 .*shape 2x4 "),
+])  # fmt: skip
+def test_places_that_do_not_fit_are_refused_at_the_call(x, indices, dtype, axis, said):
+    """Breaks if `gather_elements` promises a result of any shape, and only its evaluation, when the engine or a graph comes to it, finds what is wrong."""
+    operands = [tnp.zeros(x), tnp.zeros(indices, dtype=getattr(tnp, dtype))]
+    fitting = _eager.apply("gather_elements", [tnp.zeros((4, 3)), tnp.zeros((2, 7), dtype=tnp.int64)], {"axis": -1})
+    assert fitting.shape == (2, 7)  # fewer beside the axis, and any number along it
+    with pytest.raises(ValueError, match="gather_elements: .*" + said):
+        _eager.apply("gather_elements", operands, {"axis": axis})
+
+    def step():
+        with pytest.raises(ValueError, match="gather_elements: .*" + said):
+            _eager.apply("gather_elements", operands, {"axis": axis})
+        return tnp.sum(operands[0])
+
+    step = ts.coexecute(step, warm_up=0)
+    assert [float(step()) for _ in range(3)] == [0.0] * 3
