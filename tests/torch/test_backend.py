@@ -1,6 +1,8 @@
 """torch.compile(backend=tensmith.torch.backend): answers, gradients and training as PyTorch's own, and one compilation for all sizes."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 
@@ -235,6 +237,42 @@ def test_calls_convert_and_copy_what_is_new(monkeypatch):
         fast(x).sum().backward()
     parameters = {p.data_ptr() for p in net.parameters()}
     assert readable and not any(value.data_ptr() in parameters for value in readable)
+
+
+def test_parameters_whose_memory_cannot_be_shared():
+    """Breaks if a parameter is held that a conversion copies, since its address is no multiple of its elements' size: a step in place isn't seen."""
+    weight = nn.Parameter(torch.frombuffer(bytearray(4 * 6 + 2), dtype=torch.float32, offset=2))
+    assert weight.data_ptr() % 4
+    fast, x = compiled(lambda x: (x * weight).sin()), torch.randn(3, 6)
+    for _ in range(3):
+        given, = torch.autograd.grad(fast(x).sum(), weight)
+        torch.testing.assert_close(given, (x * (x * weight).cos()).sum(0), rtol=1e-4, atol=1e-5)
+        with torch.no_grad():
+            weight += 1
+
+
+def test_what_saved_tensors_hooks_give_is_not_kept():
+    """Breaks if a backward holds what it takes for a parameter, though it is a copy that a hook has made for this one call."""
+    net, x, copies = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)), torch.randn(3, 4), []
+    fast = compiled(net)
+
+    def copied(tensor):
+        array = tensor.detach().numpy().copy()
+        copies.append((array.shape, weakref.ref(array)))
+        return torch.from_numpy(array)
+
+    def gradients(call):
+        net.zero_grad()
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, copied):
+            call(x).sum().backward()
+        return [p.grad for p in net.parameters()]
+
+    fast(x).sum().backward()  # what is compiled without hooks knows of none
+    given = gradients(fast)
+    assert (2, 6) in [shape for shape, _ in copies]
+    gc.collect()
+    assert not any(copy() is not None for _, copy in copies)
+    torch.testing.assert_close(given, gradients(net), rtol=1e-4, atol=1e-5)
 
 
 def test_another_process_finds_the_module():

@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 from torch._higher_order_ops import scan, while_loop  # noqa: E402
 
 import tensmith.torch  # noqa: E402
-from tensmith.torch import graphs  # noqa: E402
+from tensmith.torch import graphs, lowering, random, run  # noqa: E402
 
 
 def compiled(net, **options):
@@ -159,7 +159,7 @@ def test_weights_of_the_inference_mode_may_change():
 def test_constants_after_a_failure_and_by_threads(monkeypatch):
     weight, x = torch.randn(4), torch.randn(4)
     module = torch.fx.experimental.proxy_tensor.make_fx(lambda w, x: (w * x,), tracing_mode="fake")(weight, x)
-    graph = graphs.ConstantGraph(module, {}, {0})
+    graph = graphs.ConstantGraph(module, {}, {0: run.Held()})
     with monkeypatch.context() as patch, pytest.raises(ts.Error, match="once"):
         patch.setattr(graphs, "_compiled", lambda *_: (_ for _ in ()).throw(ts.Error("once")))
         graph(weight, x)
@@ -199,3 +199,81 @@ def test_masks_of_checkpoints_are_drawn_again(reentrant):
 
     for a, b in zip(told(torch.compile(twice, backend=tensmith.torch.backend, options={"fallback": False})), told(twice), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def gradients_of_checkpoint(block, x, **options):
+    """Of a checkpoint of the block: result, gradient, and what is drawn next, by the compiler and by eager, from one seed."""
+
+    def told(wrap):
+        torch.manual_seed(1)
+        given = x.clone().requires_grad_()
+        y = wrap(lambda x: torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) * 2)(given)
+        y.sum().backward()
+        return [y.detach(), given.grad, torch.rand(3)]
+
+    return told(lambda function: torch.compile(function, backend=tensmith.torch.backend, **options)), told(lambda function: function)
+
+
+CHECKPOINTED = {
+    "of another's shape": lambda x: (x * torch.rand_like(x)).sin(),
+    "of sizes": lambda x: (x * torch.rand(x.shape)).sin(),
+    "whole channels": lambda x: nn.functional.dropout2d(x.sin(), 0.5) * x,
+    "with probability 0": lambda x: nn.functional.dropout(x.sin(), 0.0) * x,
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_what_checkpoints_draw_is_drawn_again(name, dynamic):
+    """Breaks if a draw in a backward, of which PyTorch knows no shape, can't be compiled, or draws other numbers than the forward's."""
+    given, wanted = gradients_of_checkpoint(CHECKPOINTED[name], torch.randn(2, 5, 3, 4), options={"fallback": False}, dynamic=dynamic)
+    torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("block, operator", [
+    (lambda x: torch.normal(x, 1.0).sin() * x, "aten.normal.Tensor_float"),
+    (lambda x: torch.multinomial(x.exp(), 2)[:, :1] * x, "aten.multinomial.default"),
+    (lambda x: (torch.normal(x, 1.0) + torch.rand_like(x)).sin() * x, "aten.normal.Tensor_float"),
+])  # fmt: skip
+def test_checkpoints_that_draw_by_operators_without_a_function(block, operator):
+    """Breaks if PyTorch doesn't run them, or if neither the warning nor the refusal names the operator that draws."""
+    x = torch.randn(3, 4)
+    with pytest.warns(UserWarning, match=rf"PyTorch runs operators that can't be compiled; register functions by tensmith.torch.lowers(.|\n)*  {operator}: "
+                                         r"test_random_and_control.py:\d+"):  # fmt: skip
+        given, wanted = gradients_of_checkpoint(block, x)
+    torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=rf"register functions by tensmith.torch.lowers:\n  {operator}: test_random_and_control.py:\d+"):
+        gradients_of_checkpoint(block, x, options={"fallback": False})
+
+
+def test_a_function_that_draws_twice_in_a_checkpoint(monkeypatch):
+    """Breaks if both draws of the backward take the generator's first state: PyTorch has to run it there, and be told why."""
+
+    def twice(g, mean, deviation=1.0, **_):
+        noise = [random.drawn(g, lambda tensor: torch.randn_like(tensor), g.meta) for _ in range(2)]
+        return g.binary("add", mean, g.binary("mul", g.binary("mul", *noise), g.scalar(deviation, mean.dtype)))
+
+    monkeypatch.setitem(lowering._TABLE, "aten.normal.Tensor_float", twice)
+    with pytest.raises(Exception, match=r"aten\.normal\.Tensor_float: its function draws several times(.|\n)*draw outside of the checkpoint"):
+        gradients_of_checkpoint(lambda x: torch.normal(x, 1.0).sin() * x, torch.randn(3, 4), options={"fallback": False})
+
+
+def test_a_state_that_is_drawn_is_no_input_of_a_call():
+    """Breaks if a draw's place among the module's inputs is taken for one among a call's, which have no draws."""
+    g = lowering.Lowering()
+    state = random.drawn(g, lambda _: torch.get_rng_state(), torch.get_rng_state())
+    with pytest.raises(ts.Error, match="no input of the graph; draw outside of the checkpoint"):
+        random._again(g, state, None)
+
+
+def test_a_draw_that_fails_leaves_the_generator():
+    def failing(_):
+        torch.rand(1)
+        raise ts.Error("it fails")
+
+    torch.manual_seed(3)
+    state, before = torch.Generator().manual_seed(1).get_state(), torch.get_rng_state()
+    with pytest.raises(ts.Error, match="it fails"):
+        random.Again(random.Draw(failing, torch.empty(2)), 0)(None, {}, [state])
+    assert torch.equal(torch.get_rng_state(), before)

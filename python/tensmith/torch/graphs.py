@@ -26,17 +26,17 @@ from .. import Error, Model, _KeptModel, _tensmith
 from ..lowered import bytes_of, compiled, settings_of
 from . import parts, run, sizes
 from .decompositions import decompositions
-from .lowering import Lowering, Unsupported, is_number, lower, missing, name_of, place_of, told
+from .lowering import Lowering, Unsupported, complete, is_number, lower, missing, name_of, operator_of, place_of, told
 
 
 class CompiledGraph:
-    """A graph of AOTAutograd's, lowered; `compile` goes before calls. `static`: the inputs that are parameters or buffers. `constants`: tensors in
-    the place of inputs."""
+    """A graph of AOTAutograd's, lowered; `compile` goes before calls. `static`: by the positions of inputs that are parameters or buffers what gives
+    the run's input for the tensor. `constants`: tensors in the place of inputs."""
 
-    def __init__(self, module, options, static=(), constants=None):
+    def __init__(self, module, options, static=None, constants=None):
         lowering, values, lost = Lowering(), {}, {}
-        constants = constants or {}
-        self._taken = []  # (position, what makes a tensor of a number or None, whether it stays where it is) of each input of the module
+        static, constants = static or {}, constants or {}
+        self._taken = []  # (position, what makes a tensor of a number or None, what gives the run's input for a tensor or None) of the module's inputs
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         of_shapes, of_inputs = sizes.symbols_of_shapes(module), sizes.symbols_of_inputs(placeholders)
         for position, node in enumerate(placeholders):
@@ -50,21 +50,21 @@ class CompiledGraph:
                 if node.users and not sizes.expression(meta).is_number:  # a nested tensor's own is used by nothing, and no number when it runs
                     dtype = torch.float64 if isinstance(meta, torch.SymFloat) else torch.int64
                     lowering.number_input(node.name, meta, dtype)
-                    self._taken.append((position, functools.partial(run.number, node.name, dtype), False))
+                    self._taken.append((position, functools.partial(run.number, node.name, dtype), None))
             elif isinstance(meta, torch.Tensor):
                 try:
                     values[node] = lowering.input(node.name, meta.shape, meta.dtype)
                 except Error as error:  # a size that has no form
                     lost[node] = str(error)
                     continue
-                self._taken.append((position, None, position in static))
+                self._taken.append((position, None, static.get(position)))
             else:
                 lowering.input(node.name, [meta], torch.uint8)
-                self._taken.append((position, functools.partial(run.carrier, node.name), False))
+                self._taken.append((position, functools.partial(run.carrier, node.name), None))
         results = lower(module.graph, lowering, values, module, lost)
         nodes = module.graph.output_node().args[0]
         self._offsets = [(i, node.name, int(node.meta["val"].storage_offset())) for i, node in enumerate(placeholders) if node in lowering.placed]
-        self._draws, self._held = run.Draws(lowering), run.Held()
+        self._draws = run.Draws(lowering)
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
         tensors = {placeholders[position]: i for i, (position, made, _) in enumerate(self._taken) if made is None}
         self._outputs = run.Outputs(lowering, results, inputs, nodes, tensors)
@@ -85,7 +85,7 @@ class CompiledGraph:
                             f"by places in memory for one that starts at {offset}; call as_strided without an offset")  # fmt: skip
         tensors = [made(arguments[i]) if made else arguments[i] for i, made, _ in self._taken]
         tensors += self._draws(tensors)
-        given = [self._held(i, tensor) if is_static else tensor for (i, _, is_static), tensor in zip(self._taken, tensors)]
+        given = [held(tensor) if held else tensor for (_, _, held), tensor in zip(self._taken, tensors)]
         outputs = run.run(self._model, given + tensors[len(given) :], self._places) if self._model else []
         return self._outputs.give(outputs, tensors)
 
@@ -97,6 +97,7 @@ class PartedGraph:
         for node in module.graph.nodes:
             node.meta["of_whole"] = node.name
         placeholders = {node.name: i for i, node in enumerate(module.graph.find_nodes(op="placeholder"))}
+        static = static or {}
         self._whole, ours = parts.split(module, lambda node: node.name not in theirs)
         refused = {}
         for name, part in ours.items():
@@ -104,7 +105,7 @@ class PartedGraph:
             given = {i: placeholders[node.name] for i, node in enumerate(call.args) if node.name in placeholders and node.op == "placeholder"}
             held = {i: constants[place] for i, place in given.items() if place in (constants or {})}
             try:
-                setattr(self._whole, name, _Part(part, options, {i for i, place in given.items() if place in static}, held))
+                setattr(self._whole, name, _Part(part, options, {i: static[place] for i, place in given.items() if place in static}, held))
             except Unsupported as error:
                 refused |= error.refused
         if refused:
@@ -139,15 +140,16 @@ class _Part(torch.nn.Module):
         return results[0] if self._is_one else tuple(results)
 
 
-def _graph_of(module, options, static=(), constants=None):
+def _graph_of(module, options, static=None, constants=None):
     """The graph compiled, in parts where PyTorch has to run some operators."""
+    complete(module.graph)
     options = dict(options)
     if not options.pop("fallback", True):
         return CompiledGraph(module, options, static, constants).compile()
     theirs = {node.name: names for node, names in missing(module.graph, module).items()}
     for node in module.graph.nodes:
         if node.op == "call_function" and not is_number(node) and any(_is_complex(each) for each in (node, *node.all_input_nodes)):
-            theirs.setdefault(node.name, [(name_of(node.target), place_of(node))])
+            theirs.setdefault(node.name, [(name_of(operator_of(node)), place_of(node))])
     nodes = {node.name: node for node in module.graph.nodes}
     for name in theirs:
         _check_memory(nodes[name], told(theirs[name]))
@@ -161,7 +163,7 @@ def _graph_of(module, options, static=(), constants=None):
                 if name in theirs:
                     raise
                 _check_memory(nodes[name], why)
-                theirs[name] = [(f"{name_of(node.target)} ({why})", place_of(node))]
+                theirs[name] = [(f"{name_of(operator_of(node))} ({why})", place_of(node))]
     if theirs:
         warnings.warn("PyTorch runs operators that can't be compiled; register functions by tensmith.torch.lowers:\n"
                       + told(pair for names in theirs.values() for pair in names), stacklevel=2)  # fmt: skip
@@ -200,7 +202,7 @@ class ConstantGraph:
                 tensors = {i: arguments[i] for i in self._static if isinstance(arguments[i], torch.Tensor)}
                 if not any(tensor.is_inference() for tensor in tensors.values()):
                     kept = [(i, tensor, tensor._version) for i, tensor in tensors.items()]
-                    self._constant = _graph_of(self._module, self._options, (), tensors), kept
+                    self._constant = _graph_of(self._module, self._options, None, tensors), kept
             if self._constant is not None:
                 graph, kept = self._constant
                 if all(arguments[i] is tensor and tensor._version == version for i, tensor, version in kept):
@@ -252,23 +254,26 @@ def compile_traced(module, example_inputs, options):
     """A graph of TorchDynamo's as a function, whose gradients are compiled too."""
 
     has_constants = options.pop("constants", False)
-    static_names = set()  # a backward has the names of the forward's inputs that are kept for it
+    held = {}  # by name; a backward has the names of the forward's inputs that are kept for it
+
+    def hold(graph):
+        static = _static_inputs()
+        return {i: held.setdefault(name, run.Held()) for i, name in enumerate(_inputs_of(graph)) if i in static}
 
     def compile_graph(graph, inputs):
-        static = _static_inputs()
-        static_names.update(name for i, name in enumerate(_inputs_of(graph)) if i in static)
+        static = hold(graph)
         with _disable_current_modes():  # constants are real tensors
             return make_boxed_func(_graph_of(graph, options, static))
 
     def compile_backward(graph, inputs):
-        static = {i for i, name in enumerate(_inputs_of(graph)) if name in static_names}
+        static = {i: held[name].again for i, name in enumerate(_inputs_of(graph)) if name in held}
         with _disable_current_modes():
             return make_boxed_func(_graph_of(graph, options, static))
 
     def compile_inference(graph, inputs):
         if not has_constants:
             return compile_graph(graph, inputs)
-        return make_boxed_func(ConstantGraph(graph, options, _static_inputs()))
+        return make_boxed_func(ConstantGraph(graph, options, hold(graph)))
 
     return aot_autograd(
         fw_compiler=compile_graph, bw_compiler=compile_backward, inference_compiler=compile_inference, decompositions=decompositions(),

@@ -14,6 +14,8 @@ import types
 
 import sympy
 import torch
+from torch._guards import detect_fake_mode
+from torch.utils import _pytree
 
 from .. import Builder, ElementType, Error
 from ..lowerings import Table
@@ -285,6 +287,35 @@ def name_of(target):
     return str(target)
 
 
+_DRAWS = {"run_and_save_rng_state": 0, "run_with_rng_state": 1}  # of a checkpoint: the place of the operator that draws among the node's arguments
+
+
+def _place_of_drawing(node):
+    return _DRAWS.get(name_of(node.target)) if node.op == "call_function" else None
+
+
+def operator_of(node):
+    """What the node is computed by: of a checkpoint's draw, the operator that draws."""
+    place = _place_of_drawing(node)
+    return node.target if place is None else node.args[place]
+
+
+def complete(graph):
+    """Of the draws of checkpoints PyTorch knows nothing, since it makes these nodes last: they get what it knows of others."""
+    values = _pytree.tree_leaves([node.meta.get("val") for node in graph.nodes])
+    for node in graph.nodes:
+        place = _place_of_drawing(node)
+        if place is None or "val" in node.meta:
+            continue
+        arguments, named = torch.fx.node.map_arg((node.args[place + 1 :], dict(node.kwargs)), lambda given: given.meta["val"])
+        with detect_fake_mode(values):
+            value = node.args[place](*arguments, **named)
+        node.meta["val"] = value if place else (torch.get_rng_state(), value)
+        for user in node.users:
+            if user.target is operator.getitem and "stack_trace" in user.meta:
+                node.meta["stack_trace"] = user.meta["stack_trace"]
+
+
 def is_number(node):
     """Whether the node's value is a size or another number, which PyTorch keeps the expression of."""
     return isinstance(node.meta.get("val"), (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
@@ -306,7 +337,7 @@ def missing(graph, module=None):
         inner = [missing(part.graph, part) for part in parts if isinstance(part, torch.fx.GraphModule)]
         names = [pair for pairs in inner for own in pairs.values() for pair in own]
         if not _is_lowered(node):
-            names.append((name_of(node.target), place_of(node)))
+            names.append((name_of(operator_of(node)), place_of(node)))
         if names and node.op == "call_function":
             found[node] = names
     return found
@@ -328,7 +359,7 @@ def check_supported(graph, module=None):
 
 
 def _is_lowered(node):
-    name = name_of(node.target)
+    name = name_of(operator_of(node))
     if node.op != "call_function" or node.target is operator.getitem or name in _TABLE or is_effect(node):
         return True
     return is_number(node) and name != "aten._local_scalar_dense.default"  # sizes are computed when they are asked for
@@ -398,7 +429,7 @@ def lower(graph, lowering, values, module=None, lost=()):
                 named = torch.fx.node.map_arg(node.kwargs, known)
                 values[node] = _lowered(lowering, node, arguments, named)
             except Error as error:
-                refused[node] = f"{lowering.location}: {name_of(node.target)}: {error}"
+                refused[node] = f"{lowering.location}: {name_of(operator_of(node))}: {error}"
                 if lowering.depth:
                     raise Unsupported(refused) from None
                 try:
@@ -414,12 +445,11 @@ def _lowered(lowering, node, arguments, named):
     return _own(node.target, _TABLE[name_of(node.target)](lowering, *arguments, **named))
 
 
-def lower_inner(lowering, place, values, named, meta):
-    """The operator that the node has as the argument at that place, with those behind it: what a node of its own would give, whose meta is given."""
+def lower_drawing(lowering, values, named, value):
+    """The operator that draws in a checkpoint, as if it were a node of its own. value: what PyTorch knows of what it gives."""
     node = lowering.node
-    target, *arguments = node.args[place:]
-    if name_of(target) not in _TABLE:
-        raise Error(f"{name_of(target)} can't be compiled")
+    target, *arguments = node.args[_DRAWS[name_of(node.target)] :]
+    meta = node.meta | {"val": value}
     with lowering.at(types.SimpleNamespace(target=target, args=arguments, kwargs=named, meta=meta, users={}, name=node.name)):
         return _lowered(lowering, lowering.node, values, named)
 

@@ -1,8 +1,11 @@
 """Random numbers, which PyTorch draws.
 
 Eager's losses can only be followed by eager's numbers, so a compiled graph draws none: what an operator would draw is an input of the module, and is drawn
-before each call by the same operator, from PyTorch's generator, in the graph's order. Dropout is a product with such a mask, so that forward and
-backward are compiled as if the mask were data.
+before each call from PyTorch's generator, in the graph's order: by the same operator, or by the one that it draws with, as dropout does its mask with
+`bernoulli_`. By the mask the graph then takes the scaled input or 0, so that forward and backward are compiled as if it were data.
+
+Where a checkpoint draws, the generator's state before that is an input too, drawn in the same order, and a result of the forward. The backward draws
+by the same operator from that state, and leaves the generator as it was.
 """
 
 import torch
@@ -10,7 +13,7 @@ import torch
 from .. import Error
 from . import sizes
 from .elementwise import choose
-from .lowering import Value, lower_inner, lowers
+from .lowering import Value, lower_drawing, lowers
 
 
 class Draw:
@@ -41,9 +44,10 @@ class Again:
     def __call__(self, bindings, values, inputs):
         before = torch.get_rng_state()
         torch.set_rng_state(inputs[self._place])
-        drawn = self._draw(bindings, values, inputs)
-        torch.set_rng_state(before)
-        return drawn
+        try:
+            return self._draw(bindings, values, inputs)
+        finally:
+            torch.set_rng_state(before)
 
 
 def drawn(g, function, like, dtype=None):
@@ -113,21 +117,22 @@ def dropped(p):
 
 @lowers("run_and_save_rng_state")
 def _saving(g, _, *arguments, **named):
-    """Where a checkpoint begins that draws: the generator's state, and what is drawn."""
-    meta = next((user.meta for user in g.node.users if user.args[1] == 1), None)
-    if meta is None:
-        raise Error("what it draws has no use")
-    state = drawn(g, lambda _: torch.get_rng_state(), torch.get_rng_state())
-    return [state, lower_inner(g, 0, arguments, named, meta)]
+    """Where a checkpoint draws: the generator's state before, and what is drawn."""
+    state, value = g.meta
+    return [drawn(g, lambda _: torch.get_rng_state(), state), lower_drawing(g, arguments, named, value)]
 
 
 @lowers("run_with_rng_state")
 def _again(g, state, _, *arguments, **named):
     """Where what was drawn isn't kept for the backward."""
-    place = next((i for i, value in enumerate(g.inputs) if value.number == state.number), None)
-    if place is None:
-        raise Error("the generator's state is computed")
     before = len(g.draws)
-    result = lower_inner(g, 1, arguments, named, g.node.meta)
+    given = g.inputs[: len(g.inputs) - before]  # what is drawn isn't among a call's inputs
+    place = next((i for i, value in enumerate(given) if value.number == state.number), None)
+    if place is None:
+        raise Error("it draws with a state of the generator that is no input of the graph; draw outside of the checkpoint")
+    result = lower_drawing(g, arguments, named, g.meta)
+    if len(g.draws) > before + 1:
+        raise Error("its function draws several times, which a checkpoint's backward can't do again; draw outside of the checkpoint, or register "
+                    "a function by tensmith.torch.lowers that draws once")  # fmt: skip
     g.draws[before:] = [Again(draw, place) for draw in g.draws[before:]]
     return result

@@ -46,17 +46,30 @@ def readable(x):
 
 
 class Held:
-    """Inputs that are the same tensors at each call, as parameters are: converted once for each memory they lie in."""
+    """An input of the forward that is the same tensor at each call, as a parameter is: converted once for each memory that it lies in."""
 
     def __init__(self):
-        self._known = {}
+        self._known = None, None
 
-    def __call__(self, index, x):
-        place, value = self._known.get(index, (None, None))
-        if place != x.data_ptr() or not place:  # what is held keeps its memory, so that no other tensor has its place
+    def __call__(self, x):
+        """What a run takes for it: the tensor itself, where a conversion would copy it and so miss what is written to it later."""
+        place, value = self._known
+        if place != x.data_ptr():  # what is held keeps its memory, so that no other tensor has its place
+            if not _is_shared(x):
+                return x
             value = _tensmith.convert(readable(x))
-            self._known[index] = (x.data_ptr() if x.is_contiguous() else None), value
+            self._known = x.data_ptr(), value
         return value
+
+    def again(self, x):
+        """What a backward takes for it. Where saved tensors have hooks that is another tensor at each call, which nobody may keep."""
+        place, value = self._known
+        return value if place == x.data_ptr() else x
+
+
+def _is_shared(x):
+    """Whether DLPack's tensor lies in this one's memory, and isn't copied by `readable` or for its address."""
+    return x.is_contiguous() and not x.is_neg() and not x.is_conj() and x.data_ptr() % x.element_size() == 0 and x.numel() > 0
 
 
 def carrier(name, size):
