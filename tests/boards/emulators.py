@@ -33,18 +33,26 @@ def runner(target):
     return [*EMULATORS.get(target, FAMILIES[family]), str(program)]
 
 
+STALE = "; a record is of the build that made it: remove the file to run another"  # ends the help of an option that names such a file
+
+
 class Records:
-    """Figures of a long run, one for each of what is asked: kept in a file as they come, so that an interrupted run goes on where it ended."""
+    """Figures of a long run, one for each of what is asked: kept in a file as they come, so that an interrupted run goes on where it ended.
+
+    Which values a record is found by is kept with it, as `key`. The build is none of them: a run takes hours, and goes on though a comment changes.
+    """
 
     def __init__(self, path):
         self.path = path
         self.kept = json.loads(path.read_text()) if path and path.exists() else []
+        if any("key" not in record for record in self.kept):
+            sys.exit(f"{path} has records that don't say what they are of; remove them, or name another file")
 
     def of(self, made, **key):
-        """The record that has these values, which `made` computes where there is none yet."""
-        found = next((record for record in self.kept if key.items() <= record.items()), None)
+        """The record of these values and no others, which `made` computes where there is none yet."""
+        found = next((record for record in self.kept if record["key"] == list(key) and key.items() <= record.items()), None)
         if found is None:
-            found = {**key, **made()}
+            found = {"key": list(key), **key, **made()}
             self.kept.append(found)
             if self.path:
                 self.path.write_text(json.dumps(self.kept, indent=1) + "\n")

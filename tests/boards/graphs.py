@@ -30,7 +30,7 @@ def main():
     parser.add_argument("--first", type=int, default=910001, help="seed of the first (default: 910001)")
     parser.add_argument("--target", action="append", help=f"default: {', '.join(emulators.USUAL)}")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time (default: one for each core)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the figures of each part there, and leave out those it has")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the figures of each part there, and leave out those it has" + emulators.STALE)
     options = parser.parse_args()
     records, failed = emulators.Records(options.json), 0
     for target in options.target or emulators.USUAL:

@@ -12,7 +12,9 @@ Needs onnxruntime, and tensmith-run for the boards (docs/boards.md). The exit st
 
 import argparse
 import functools
+import hashlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -21,10 +23,12 @@ import time
 
 import emulators
 import numpy
+import onnx
 import onnxruntime
 
 ROOT = emulators.ROOT
-TENSMITH = ROOT / "build/dev/bin/tensmith"
+TENSMITH = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+RACED = sorted((ROOT / "bench/models").glob("*.onnx"))
 TOLERANCE = 1e-4
 TYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(bool)": "bool", "tensor(uint8)": "uint8"}
 
@@ -73,11 +77,21 @@ def compare(session, model, sizes, target):
             "compiling": round(compiling, 1), "running": round(running, 1)}
 
 
+def digest(model):
+    """Of the file and of those that it names for its weights."""
+    named = {entry.value for tensor in onnx.load(model, load_external_data=False).graph.initializer for entry in tensor.external_data if entry.key == "location"}
+    whole = hashlib.sha256()
+    for path in [model, *(model.parent / name for name in sorted(named))]:
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()[:16]
+
+
 def raced(names):
     sys.path.insert(0, str(ROOT / "bench"))
     from weights import filled  # noqa: PLC0415 - which needs onnx
 
-    for path in sorted((ROOT / "bench/models").glob("*.onnx")):
+    for path in RACED:
         if not names or path.stem in names:
             yield path.stem, filled(path)
 
@@ -85,18 +99,24 @@ def raced(names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=pathlib.Path)
-    parser.add_argument("--raced", nargs="*", metavar="NAME", help="these models of bench/models, or all, too")
+    parser.add_argument("--raced", nargs="*", metavar="NAME", choices=[path.stem for path in RACED], help="these models of bench/models, or all, too")
     parser.add_argument("--target", action="append", help=f"default: {', '.join(emulators.USUAL)}")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=SIZE", help="of a size that a model leaves open")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the errors there, and leave out those it has")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the errors there, and leave out those it has" + emulators.STALE)
     options = parser.parse_args()
+    if not options.models and options.raced is None:
+        parser.error("no model is named; name ONNX files, or --raced")
+    for path in options.models:
+        if not path.is_file():
+            parser.error(f"{path}: there is no such file")
     sizes = {name: int(size) for name, size in (word.split("=") for word in options.size)}
     records, failed = emulators.Records(options.json), 0
     for name, model in [*((path.stem, path) for path in options.models), *(raced(options.raced) if options.raced is not None else [])]:
         session = functools.cache(lambda model=model: onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]))
+        contents = digest(model)
         for target in options.target or emulators.USUAL:
             found = records.of(lambda session=session, model=model, target=target: compare(session, model, sizes, target),
-                               model=name, target=target, sizes=sizes)
+                               model=name, contents=contents, target=target, sizes=sizes)
             agrees = found["error"] <= TOLERANCE
             failed += not agrees
             print(f"{name:24}{target:26}{found['error']:9.1e} of the largest{'' if agrees else ': DIFFERS'}"

@@ -1,6 +1,7 @@
 """The main loops of products for other CPUs have the instructions that they were written for."""
 
 import importlib.util
+import json
 import re
 from importlib.machinery import SourceFileLoader
 
@@ -21,8 +22,8 @@ WORDS = {"left": "i16", "sums": "i32", "attributes": " {accumulate_i32 = true}"}
 FLOATS = {"left": "f32", "sums": "f32", "attributes": ""}
 
 
-def assembly(folder, target, form):
-    (folder / "product.mlir").write_text(PRODUCT.format(**form))
+def assembly(folder, target, form, model=PRODUCT):
+    (folder / "product.mlir").write_text(model.format(**form))
     tensmith("compile", folder / "product.mlir", "--target", target, "--no-cache", "--dump-ir", folder, "-o", folder / "m.so")
     return "".join(path.read_text() for path in folder.glob("*.s"))
 
@@ -84,6 +85,46 @@ def test_a_loop_of_lanes_has_sixteen_steps(tmp_path, form, instruction):
     loops = [loop for loop in re.findall(r"^(\.LBB\w+):(.*?)\tb\.\w+\t\1$", code, re.MULTILINE | re.DOTALL) if loop[1].count(f"\t{instruction}\t") >= 320]
     instructions = re.findall(r"^\t[a-z]\w*", loops[0][1].split("\n.LBB")[-1], re.MULTILINE)
     assert instructions.count(f"\t{instruction}") == 320 and len(instructions) <= 320 + 32 + 20 + 18
+
+
+# Breaks if the tuner isn't offered the steps that are taken unasked.
+def test_a_space_has_the_steps_that_are_taken(tmp_path):
+    (tmp_path / "product.mlir").write_text(PRODUCT.format(**FLOATS))
+    shown = tensmith("inspect", tmp_path / "product.mlir", "--target", "aarch64:cortex-a76", "--spaces", "--json").stdout
+    [steps] = [choice["values"] for space in json.loads(shown) for choice in space["choices"] if choice["choice"] == "steps"]
+    assert steps == [1, 2, 4, 8, 16]
+
+
+ROW = """func.func @main(%x: tensor<1x{depth}xf32>) -> tensor<1x64xf32> {{
+  %w = graph.constant {{value = dense<0.5> : tensor<{depth}x64xf32>}} : () -> tensor<{depth}x64xf32>
+  %0 = graph.matmul %x, %w : (tensor<1x{depth}xf32>, tensor<{depth}x64xf32>) -> tensor<1x64xf32>
+  return %0 : tensor<1x64xf32>
+}}
+"""
+
+
+# Breaks if a row by itself, whose lanes are not loaded together, has as many steps as tiles whose are, and so reads the panel as 16 streams, or, where
+# these would be short, as one: four steps of four vectors go through quarters of it.
+@pytest.mark.parametrize("depth", [1024, 4096])
+def test_a_row_by_itself_reads_four_streams(tmp_path, depth):
+    code = assembly(tmp_path, "aarch64:cortex-a76", {"depth": depth}, ROW)
+    [loop] = [loop for loop in bench_cycles.loops(code) if any("\tfmla\t" in line for line in loop)]
+    assert sum("\tfmla\t" in line for line in loop) == 16 and re.search(rf"\tcmp\tx\d+, #{depth // 4}$", "\n".join(loop), re.MULTILINE)
+
+
+TURNED = """func.func @main(%x: tensor<128x64xf32>) -> tensor<64x64xf32> {{
+  %w = graph.constant {{value = dense<0.5> : tensor<128x64xf32>}} : () -> tensor<128x64xf32>
+  %t = graph.transpose %x {{permutation = array<i64: 1, 0>}} : (tensor<128x64xf32>) -> tensor<64x128xf32>
+  %0 = graph.matmul %t, %w : (tensor<64x128xf32>, tensor<128x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}}
+"""
+
+
+# Breaks if a loop has 16 steps whose rows, which lie across, are loaded an element at a time all the same: four of six rows of four vectors are enough.
+def test_rows_that_lie_across_have_four_steps(tmp_path):
+    code = assembly(tmp_path, "aarch64:cortex-a76", {}, TURNED)
+    assert max(sum("\tfmla\t" in line for line in loop) for loop in bench_cycles.loops(code)) == 4 * 6 * 4
 
 
 # Breaks if two vectors of sums alone become one of bytes: stores of halves of a register are then as many again.

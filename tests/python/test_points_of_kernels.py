@@ -4,7 +4,9 @@ Cortex-A53 under qemu; and who looks finds what is wrong.
 
 import os
 import pathlib
+import subprocess
 import sys
+import types
 
 import pytest
 
@@ -34,3 +36,14 @@ def test_what_differs_is_found(tmp_path):
     assert "not the same bits" in case.check(SAME_ORDER)
     case.wanted = [value * 1.001 for value in case.wanted]
     assert "of the largest" in case.check(WHOLE)
+
+
+# Breaks if points are compiled by another build than the package that they are compared with.
+def test_the_command_is_of_the_packages_build(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/tensmith").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "bin/tensmith").chmod(0o755)
+    package = types.SimpleNamespace(__file__=tmp_path / "python/tensmith/__init__.py", compile=tensmith.compile)
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        points.Case("softmax", "host", package, tmp_path)
+    assert error.value.returncode == 3 and error.value.cmd[0] == tmp_path / "bin/tensmith"

@@ -12,6 +12,7 @@ boards (docs/boards.md). The exit status is 1 where a point fails; its schedule 
 
 import argparse
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -23,6 +24,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
 sys.path.insert(0, str(ROOT / "tests/boards"))
 
 import emulators  # noqa: E402
@@ -125,6 +127,7 @@ class Case:
 
     def __init__(self, name, target, tensmith, folder):
         self.name, self.target, self.tensmith, self.folder = name, target, tensmith, folder
+        self.command = pathlib.Path(tensmith.__file__).resolve().parents[2] / "bin/tensmith"  # of the same build
         self.data, inputs = CASES[name]()
         self.path = folder / "model.onnx"
         self.path.write_bytes(self.data)
@@ -132,7 +135,7 @@ class Case:
         self.feeds = {key: generator.standard_normal(shape).astype(kind) if kind == "float32" else generator.integers(0, 100, shape).astype(kind)
                       for key, (shape, kind) in inputs.items()}
         self.wanted = [numpy.asarray(value) for value in tensmith.compile(self.data, reference=True).run(**self.feeds)]
-        done = subprocess.run([ROOT / "build/dev/bin/tensmith", "inspect", self.path, "--target", target, "--precision", "exact", "--spaces", "--json"],
+        done = subprocess.run([self.command, "inspect", self.path, "--target", target, "--precision", "exact", "--spaces", "--json"],
                               capture_output=True, text=True, check=True)
         self.spaces = [space for space in json.loads(done.stdout) if "template" in space]
         self.plain = self.run(None)
@@ -140,7 +143,7 @@ class Case:
     def run(self, schedules):
         """The outputs, by the points in a file or by those that estimates choose."""
         asked = ["--schedules", schedules] if schedules else []
-        done = subprocess.run([ROOT / "build/dev/bin/tensmith", "compile", self.path, "--target", self.target, "--precision", "exact", "--no-cache",
+        done = subprocess.run([self.command, "compile", self.path, "--target", self.target, "--precision", "exact", "--no-cache",
                                *asked, "-o", self.folder / "module.so"], capture_output=True, text=True, check=True)
         # Panels of other widths are packed by other kernels; all others are as they were.
         unfit = [line for line in done.stderr.splitlines() if "fits no kernel" in line and "of the model: pack " not in line]
@@ -193,9 +196,9 @@ def main():
     parser.add_argument("--points", type=int, default=200, help="of each kernel on each machine (default: 200)")
     parser.add_argument("--target", action="append", choices=TARGETS, help=f"default: {', '.join(TARGETS)}")
     parser.add_argument("--case", action="append", choices=list(CASES), help="default: all twelve")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the counts of each part there, and leave out those it has")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keep the counts of each part there, and leave out those it has" + emulators.STALE)
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT / "build/dev/python"))
+    sys.path.insert(0, str(BUILD / "python"))
     import tensmith  # noqa: PLC0415 - of this build
 
     records, failed = emulators.Records(options.json), 0

@@ -528,7 +528,7 @@ const Template kAttentionGradient = {
     .space =
         [](graph::KernelOp, Operation *, const Machine &, Space &space) {
           space.addDoubling(choice::blockTiles, choice::blockTiles.most);
-          space.addDoubling(choice::steps, 8);
+          space.addDoubling(choice::steps, choice::steps.most);
           space.add(choice::linesAhead, {0, 64, 128, 256, 512});
           space.addDoubling(choice::vectors, choice::vectors.most);
         },

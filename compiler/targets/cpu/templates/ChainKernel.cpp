@@ -288,7 +288,7 @@ static KernelParts chainParts(graph::KernelOp kernel, ArrayRef<graph::ConvOp> co
 static void chainSpace(graph::ConvOp last, Space &space) {
   space.addDoubling(choice::bandLines, cast<RankedTensorType>(last.getType()).getDimSize(1));
   space.addAll(choice::panelVectors, choice::panelVectors.most);
-  space.addDoubling(choice::steps, 8);
+  space.addDoubling(choice::steps, choice::steps.most);
   space.add(choice::linesAhead, {0, 64, 128, 256, 512});
 }
 

@@ -335,7 +335,7 @@ static void contractionSpace(const Contraction &contraction, const Machine &mach
     for (int64_t tap : cast<RankedTensorType>(conv.getW().getType()).getShape().drop_front(2))
       taps *= tap;
   ofRegisters(space.addDoubling(choice::depthBlock, depth * contraction.step / taps));
-  ofRegisters(space.addDoubling(choice::steps, 8));
+  ofRegisters(space.addDoubling(choice::steps, choice::steps.most));
   ofRegisters(space.add(choice::linesAhead, {0, 64, 128, 256, 512}));
   space.addDoubling(choice::itemTiles, llvm::divideCeil(rows, kTileRows));
   space.addDoubling(choice::itemPanels, llvm::divideCeil(columns, lanes));

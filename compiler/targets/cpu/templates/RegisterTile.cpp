@@ -44,18 +44,6 @@ graph::SubOp subtraction(const Contraction &contraction) {
   return hasAll && !ShapedType::isDynamic(columns.back()) ? op : graph::SubOp();
 }
 
-/// Where all of a register's lanes are loaded by an instruction, a loop's own work weighs more: of
-/// up to four times as many steps, if no steps are left over. Of 16 steps it is one instruction in
-/// 25 to 40.
-int64_t usualSteps(const Contraction &contraction, const Machine &machine, RowSource &source) {
-  auto depth = constantIndex(source.depth());
-  if (burstOf(contraction, machine) && depth)
-    for (int64_t steps : {4 * kStepsOfIteration, 2 * kStepsOfIteration})
-      if (*depth % (steps * contraction.step) == 0)
-        return steps;
-  return kStepsOfIteration;
-}
-
 } // namespace
 
 Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
@@ -83,8 +71,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
       l2Bytes_(machine.l2Bytes),
       linesAhead_(asked[choice::linesAhead].value_or(machine.linesAhead)),
-      steps_(asked[choice::steps].value_or(usualSteps(contraction, machine, source))),
-      vectorRegisters_(machine.vectorRegisters),
+      steps_(asked[choice::steps]), vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       masksAreFree_(machine.maskRegisters), burst_(burstOf(contraction, machine)),
       joined_(joinedVectors(kernel, contraction, lanes_)),
@@ -504,7 +491,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   bool isHeld = rowPointers.size() <= kTileRows && int64_t(sums.size()) * 4 <= vectorRegisters_ * 3;
   SmallVector<Value> all(sums);
   all.resize(sums.size() * chains, nothing);
-  int64_t steps = llvm::alignTo(steps_, chains);
+  bool bursts = takesBursts(int64_t(rows.size()), vectors, chains);
+  int64_t steps = llvm::alignTo(stepsOfIteration(bursts), chains);
   // Rows that lie an unknown number of bytes apart, as those do of which one may not be there: LLVM
   // would make each pointer of the one before in every iteration, and keep sums in memory for that.
   bool mayLack = llvm::any_of(rows_.isThere, [](Value isThere) { return bool(isThere); });
@@ -521,8 +509,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
       math_, math_.constant(0), hasParts ? part : whole,
       hasParts ? one : math_.constant(steps * contraction_.step), all,
       [&](Value round, ValueRange carried) {
-        if (takesBursts(int64_t(rows.size()), vectors, chains))
-          return emitBursts(panel, next, round, rows, carried, vectors);
+        if (bursts)
+          return emitBursts(panel, next, round, steps, rows, carried, vectors);
         SmallVector<Value> results(carried);
         SmallVector<SmallVector<Value>> blocks(2);
         bool loadsTwo =
@@ -657,8 +645,19 @@ void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
 }
 
 bool TileEmitter::takesBursts(int64_t rows, int64_t vectors, int64_t chains) const {
-  return burst_ && chains == 1 && steps_ % kStepsOfIteration == 0 && source_.liesSideBySide() &&
+  bool areWhole = steps_.value_or(kStepsOfIteration) % kStepsOfIteration == 0;
+  return burst_ && chains == 1 && areWhole && source_.liesSideBySide() &&
          rows * vectors + rows + vectors * burst_->steps < vectorRegisters_;
+}
+
+int64_t TileEmitter::stepsOfIteration(bool bursts) const {
+  if (steps_)
+    return *steps_;
+  if (auto depth = constantIndex(source_.depth()); depth && bursts)
+    for (int64_t steps : {4 * kStepsOfIteration, 2 * kStepsOfIteration})
+      if (*depth % (steps * contraction_.step) == 0)
+        return steps;
+  return kStepsOfIteration;
 }
 
 Value TileEmitter::loadLanes(Value row, Value k) {
@@ -669,8 +668,9 @@ Value TileEmitter::loadLanes(Value row, Value k) {
   return emitter_.builder().create<LLVM::LoadOp>(math_.location, type, pointer, bits / 8);
 }
 
-SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, ValueRange rowPointers,
-                                           ValueRange sums, int64_t vectors) {
+SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, int64_t steps,
+                                           ValueRange rowPointers, ValueRange sums,
+                                           int64_t vectors) {
   auto &builder = emitter_.builder();
   Type leftElement = getElementTypeOrSelf(contraction_.left.getType());
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
@@ -683,7 +683,7 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
     return products_ ? loadRight(here, v, lanes_ * contraction_.step)
                      : emitter_.load(here, right, math_.constant(v * lanes_), lanes_);
   };
-  for (int64_t number = 0; number < steps_; number += burst_->steps) {
+  for (int64_t number = 0; number < steps; number += burst_->steps) {
     if (number)
       line = behind(line, results);
     SmallVector<Value> loaded;
@@ -700,7 +700,7 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
       // make other pointers to the rows.
       if (number)
         place = math_.add(place, kStepsOfIteration * contraction_.step);
-      if (steps_ > kStepsOfIteration)
+      if (steps > kStepsOfIteration)
         place = builder.create<arith::IndexCastOp>(math_.location, k.getType(),
                                                    behind(math_.toI64(place), results));
       for (Value row : rowPointers)

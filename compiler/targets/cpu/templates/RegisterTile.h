@@ -21,7 +21,7 @@ inline constexpr Choice steps{"steps", 1, 16};
 inline constexpr Choice linesAhead{"lines_ahead", 0, 4096};
 } // namespace choice
 
-/// Unasked: what a loop costs beside its products is shared by so many steps.
+/// Unasked: what a loop costs beside its products is shared by so many steps, or by more of bursts.
 inline constexpr int64_t kStepsOfIteration = 4;
 
 /// Extents of the contraction as values.
@@ -176,9 +176,13 @@ private:
   /// what is done sooner than the products before it waits for them. Where lanes are multiplied at
   /// no cost that is less to do in any order: one load of A for four steps in the place of four.
   llvm::SmallVector<mlir::Value> emitBursts(mlir::Value panel, mlir::Value next, mlir::Value k,
-                                            mlir::ValueRange rowPointers, mlir::ValueRange sums,
-                                            int64_t vectors);
+                                            int64_t steps, mlir::ValueRange rowPointers,
+                                            mlir::ValueRange sums, int64_t vectors);
   bool takesBursts(int64_t rows, int64_t vectors, int64_t chains) const;
+  /// As asked, or `kStepsOfIteration`, and in bursts up to four times as many, if no steps are left
+  /// over: a loop's own work weighs more where an instruction loads all of a register's lanes. Of
+  /// 16 steps it is one instruction in 25 to 40.
+  int64_t stepsOfIteration(bool bursts) const;
   /// Of such a row, what all lanes are multiplied with in `kStepsOfIteration` steps.
   mlir::Value loadLanes(mlir::Value row, mlir::Value k);
 
@@ -210,7 +214,9 @@ private:
   RowSource &source_;
   const Extents &extents_;
   Finish finish_;
-  int64_t l1Bytes_, l2Bytes_, linesAhead_, steps_, vectorRegisters_, lanes_;
+  int64_t l1Bytes_, l2Bytes_, linesAhead_;
+  std::optional<int64_t> steps_; // asked
+  int64_t vectorRegisters_, lanes_;
   bool masksAreFree_;
   std::optional<Burst> burst_;
   int64_t fetchedBytes_ = 0;                          // of a panel, in a step of one tile
