@@ -346,10 +346,11 @@ def huber_loss(x, target, reduction="mean", delta=1.0):
 
 def _taken(x, places, axis, target, ignore_index):
     """What x has at the places, which are those of the target."""
-    fits = target.shape == x.shape[:axis] + x.shape[axis + 1 :]  # others broadcast, or are refused
-    if _eager.coexecuting() and fits and target.dtype in tnp.dtypes.SIGNED and _eager.are_places(target, x.shape[axis], ignore_index):
-        # The target says whether they are there, mostly from outside of the step: so no graph has to run before Python goes on.
-        return _eager.apply("gather_elements", [x, tnp.astype(places, tnp.int64)], {"axis": axis})
+    if _eager.coexecuting() and target.dtype in tnp.dtypes.SIGNED:
+        fits = target.shape == x.shape[:axis] + x.shape[axis + 1 :]  # others broadcast, or are refused
+        if fits and _eager.are_places(target, x.shape[axis], ignore_index):
+            # The target says whether they are there, mostly from outside of the step: so no graph has to run before Python goes on.
+            return _eager.apply("gather_elements", [x, tnp.astype(places, tnp.int64)], {"axis": axis})
     return tnp.take_along_axis(x, places, axis=axis)
 
 
