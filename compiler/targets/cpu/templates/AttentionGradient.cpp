@@ -354,7 +354,7 @@ private:
     emitFor(math_, math_.constant(0), product.extents.panels, one, [&](Value panel) {
       emitFor(math_, firstTile, lastTile, one, [&](Value tile) {
         product.tiles.beginPrefetch(math_.sub(tile, firstTile), count, most);
-        emitRowTile(math_, blocking, tile, LastTile::Padded, [&](const RowGroup &rows) {
+        emitRowTile(math_, blocking, tile, [&](const RowGroup &rows) {
           Value slot = math_.sub(rows.first, firstRow);
           product.tiles.beginRows(batch_, TileRows(math_, rows, slot));
           product.tiles.emitPanel(panel, /*masked=*/!rows.isWhole);

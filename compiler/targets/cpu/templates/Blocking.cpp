@@ -41,7 +41,7 @@ Value bytesForRows(IndexMath &math, const Machine &machine, Value panelBytes) {
 
 } // namespace
 
-void Blocking::cutRows(IndexMath &math, int64_t tileHeight, LastTile last, bool wholeTiles) {
+void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   // Of few tiles, one with few rows would keep a core waiting for another's.
   constexpr int64_t kFewTiles = 16;
   height = tileHeight;
@@ -241,8 +241,8 @@ Blocking Blocking::choose(IndexMath &math, const Machine &machine, const Product
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, asked[choice::tileRows].value_or(of.height), of.last,
-            /*wholeTiles=*/of.matrixUnit);
+  b.last = of.last;
+  b.cutRows(math, asked[choice::tileRows].value_or(of.height), /*wholeTiles=*/of.matrixUnit);
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   Value rowBytes = math.max(b.cutDepth(math, machine, of, weights, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
@@ -270,7 +270,7 @@ Blocking Blocking::choose(IndexMath &math, const Machine &machine, const Product
 Blocking Blocking::ofRows(IndexMath &math, Value rows, int64_t height) {
   Blocking b;
   b.rows = rows;
-  b.cutRows(math, height, LastTile::Padded);
+  b.cutRows(math, height);
   return b;
 }
 
@@ -343,7 +343,7 @@ static void emitPadded(IndexMath &math, Value first, Value left, int64_t height,
          [&] { emitPadded(math, first, left, half, emit); });
 }
 
-void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTile last,
+void emitRowTile(IndexMath &math, const Blocking &blocking, Value number,
                  llvm::function_ref<void(const RowGroup &)> emit) {
   int64_t height = blocking.height;
   auto known = constantIndex(blocking.rows);
@@ -363,7 +363,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
   auto rest = known ? std::optional(*known % height) : std::nullopt;
   Value left =
       rest ? math.constant(*rest) : math.sub(blocking.firstRow(math, math.add(number, 1)), first);
-  if (last == LastTile::Padded && !known) {
+  if (blocking.last == LastTile::Padded && !known) {
     auto emitAlmostFull = [&] {
       emit({.first = first, .height = height, .count = left, .least = power + 1});
     };
@@ -378,7 +378,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
   Value isFull = known ? math.less(number, math.constant(*known / height))
                        : math.less(math.constant(height - 1), left);
   emitIf(math, isFull, emitFull, [&] {
-    if (last == LastTile::InParts)
+    if (blocking.last == LastTile::InParts)
       emitInParts(math, first, left, power, emitPart);
     else
       emitPart({.first = first, .height = *rest, .isWhole = false});

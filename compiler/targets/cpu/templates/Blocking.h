@@ -72,6 +72,7 @@ struct ProductExtents {
 
 struct Blocking {
   int64_t height; // of a tile, at most
+  LastTile last = LastTile::Padded;
   /// Where rows are known and tiles few: so many tiles of `height`, the others of one row less.
   /// Else all but the last one are of `height` rows: of an open size tiles of one height would cost
   /// more, since code that is a little higher computes them (13 rows: 6, 6 and 1, not 5, 5 and 3).
@@ -106,7 +107,7 @@ struct Blocking {
   bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
 
 private:
-  void cutRows(IndexMath &math, int64_t height, LastTile last, bool wholeTiles = false);
+  void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
   void fillLastTile(IndexMath &math);
   /// Sets tileBlocks and panelBlocks.
   void cutForRegisters(IndexMath &math, const Machine &machine, const ProductExtents &of,
@@ -138,7 +139,7 @@ struct RowGroup {
 };
 
 /// Calls `emit` for the rows of tile `number`, once for each group that occurs.
-void emitRowTile(IndexMath &math, const Blocking &blocking, mlir::Value number, LastTile last,
+void emitRowTile(IndexMath &math, const Blocking &blocking, mlir::Value number,
                  llvm::function_ref<void(const RowGroup &)> emit);
 
 /// The rows of a group, and their places among those that a thread has in its memory.

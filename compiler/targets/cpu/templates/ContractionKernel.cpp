@@ -58,11 +58,6 @@ bool computesPixels(const Contraction &contraction) {
   return contraction.conv() && !isa<BlockArgument>(contraction.left);
 }
 
-/// The rows of a column that is turned are one load.
-LastTile lastTile(const RowSource &source) {
-  return source.turns() ? LastTile::InParts : LastTile::Padded;
-}
-
 Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, const Machine &machine,
                     const Point &asked) {
   Extents extents(emitter.math, emitter.sizes, contraction);
@@ -83,7 +78,8 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, con
        .rowBytes = source.bytesPerRow(),
        .lineBytes = contraction.width * elementBytes,
        .height = unit ? MatrixTile::kRows : tileRows(contraction, machine),
-       .last = lastTile(source),
+       // The rows of a column that is turned are one load.
+       .last = source.turns() ? LastTile::InParts : LastTile::Padded,
        .copiesRows = source.takesScratch(),
        .turnsRows = source.turns(),
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
@@ -165,12 +161,11 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     copySome(math.constant(0), whole, kRowsAtOnce);
     copySome(whole, count, 1);
   };
-  LastTile last = lastTile(source);
   auto copyTiles = [&](Value k, size_t part = 0) {
     emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
       if (unit)
         return copyRows(blocking.firstRow(math, t), rowsOf(t), slot(t), k, part);
-      emitRowTile(math, blocking, t, last,
+      emitRowTile(math, blocking, t,
                   [&](const RowGroup &rows) { copy(item.batch, rows, slot(t), k, part); });
     });
   };
@@ -195,7 +190,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
       tiles.beginPrefetch(math.constant(0), one, one);
     else
       tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
-    emitRowTile(math, blocking, t, last, [&](const RowGroup &rows) {
+    emitRowTile(math, blocking, t, [&](const RowGroup &rows) {
       tiles.beginRows(item.batch, TileRows(math, rows, slot(t)));
       tiles.emitPanel(panel, /*masked=*/!rows.isWhole);
     });

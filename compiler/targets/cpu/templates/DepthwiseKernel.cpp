@@ -92,7 +92,7 @@ static KernelParts depthwiseParts(graph::KernelOp kernel, graph::ConvOp root,
       Value vector = math.mul(at[2], blocking.panelBlock);
       Value lastVector = math.min(math.add(vector, blocking.panelBlock), blocking.panels);
       emitFor(math, tile, last, one, [&](Value number) {
-        emitRowTile(math, blocking, number, LastTile::InParts, [&](const RowGroup &columns) {
+        emitRowTile(math, blocking, number, [&](const RowGroup &columns) {
           Value pixel = math.add(line, columns.first);
           grouped ? tiles.emitVectors(pixel, columns.height, vector, lastVector)
                   : tiles.emit(pixel, columns.height);
