@@ -428,19 +428,6 @@ TEST_F(SizeFactsOf, ProofsByCasesSeeWhatABroadcastIs) {
   EXPECT_FALSE(cases.proves({Relation::Equal, size, m, {}}));
 }
 
-// Breaks where a case that what is known forbids is asked, too: heads in pairs are not 1, so a mask
-// of 1 or as many is as many, and their half twice is all of them.
-TEST_F(SizeFactsOf, ProofsByCasesLeaveOutWhatCannotBe) {
-  AffineExpr heads = *shapes.broadcast(n, m);
-  Condition pairs{Relation::Equal, shapes.simplify(heads.floorDiv(2) * 2), heads, {}};
-  SizeCases cases;
-  cases.assume({Relation::EqualOrOne, m, n, {}});
-  EXPECT_FALSE(cases.proves(pairs));
-  cases.assume({Relation::Equal, n, n.floorDiv(2) * 2, {}});
-  EXPECT_TRUE(cases.proves(pairs));
-  EXPECT_FALSE(cases.proves({Relation::Equal, n, number(2), {}}));
-}
-
 // Breaks where a size that something has says nothing of what pads it.
 TEST_F(SizeFactsOf, WhatPadsASizeIsNotNegative) {
   AffineExpr windows = shapes.simplify((n - m).floorDiv(2) + 1);
