@@ -26,15 +26,15 @@ RUNNER = f"{sys.executable} {ROOT}/tests/tune/planted_runner.py {BUILD}/lib/tens
 
 
 def rows(database):
-    """Of each trial its choices, outcome and repetitions; none where nothing was written yet."""
+    """Of each trial its kernel and choices, outcome and repetitions; none where nothing was written yet."""
     if not database.exists():
         return {}
     with contextlib.closing(sqlite3.connect(database, timeout=30)) as connection:
         if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'trial'").fetchone()[0]:
             return {}
-        trials = connection.execute("SELECT id, choices, outcome FROM trial ORDER BY id").fetchall()
+        trials = connection.execute("SELECT id, kernel, choices, outcome FROM trial ORDER BY id").fetchall()
         times = lambda trial: tuple(connection.execute("SELECT seconds FROM repetition WHERE trial = ? ORDER BY rowid", (trial,)))
-        return {choices: (outcome, times(trial)) for trial, choices, outcome in trials}
+        return {(kernel, choices): (outcome, times(trial)) for trial, kernel, choices, outcome in trials}
 
 
 def start(model, database):
@@ -56,12 +56,13 @@ def wait_for(database, trials, process):
 def check_whole(database, before):
     with contextlib.closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        measured, distinct = connection.execute("SELECT count(*), count(DISTINCT choices) FROM trial").fetchone()
+        measured = connection.execute("SELECT count(*) FROM trial").fetchone()
+        distinct = connection.execute("SELECT count(*) FROM (SELECT DISTINCT kernel, choices FROM trial)").fetchone()
         lost = connection.execute("SELECT count(*) FROM repetition WHERE trial NOT IN (SELECT id FROM trial)").fetchone()[0]
     assert measured == distinct and lost == 0
     now = rows(database)
     # What a trial had then it has still, and no tuner measured it again.
-    assert all(now.get(choices) == trial for choices, trial in before.items())
+    assert all(now.get(name) == trial for name, trial in before.items())
 
 
 def kill_and_resume(model, database, count, seed):

@@ -143,7 +143,7 @@ def test_killed_and_resumed(model, tmp_path):
 def test_interrupted(model, tmp_path):
     database = tmp_path / "tuned.sqlite"
     process = kills.start(model, database)
-    kills.wait_for(database, 2, process)
+    kills.wait_for(database, 8, process)  # of several kernels: what decides Strassen's step measures first, and a step leaves smaller products
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == 0
     report = json.loads((tmp_path / "report.json").read_text())
