@@ -55,7 +55,7 @@ constexpr int64_t kOutputs[] = {2, 4, 6};
 constexpr double kLargestCode = 255;
 
 /// Of images whose size is open, the pictures that an estimate is the mean of.
-constexpr int64_t kUsualSizes[] = {192, 224, 256, 320, 384, 448, 512, 640};
+constexpr int64_t kUsualSizes[] = {96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640};
 
 /// What the size of the image makes of a layer.
 struct Extent {

@@ -479,3 +479,28 @@ def test_tiles_that_are_asked_for_are_beyond_the_budget(tmp_path):
     asked = written(tmp_path / "s.json", [{"nodes": [f"c{layer}" for layer in range(layers)], "winograd_outputs": 6}])
     tiles = tiles_of(tensmith.compile(stages(layers, channels, 14), schedules=asked), layers)
     assert tiles == [6] * layers and added(tiles, channels * channels * 9 * 4) > layers * channels * channels * 12 + BUDGET
+
+
+def last_stage(pictures):
+    """A picture of three channels becomes 512 of a 64th of its height and width, by one convolution, and goes through three layers."""
+    random = numpy.random.default_rng(0)
+    weights = [onnx.numpy_helper.from_array((random.normal(size=(512, 3, 64, 64)) / 60).astype(numpy.float32), "w")]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], strides=[64, 64], name="first")]
+    for layer in range(3):
+        weights.append(onnx.numpy_helper.from_array((random.normal(size=(512, 512, 3, 3)) / 70).astype(numpy.float32), f"w{layer}"))
+        nodes += [helper.make_node("Conv", [f"r{layer - 1}" if layer else "y", f"w{layer}"], [f"c{layer}"], pads=[1, 1, 1, 1], name=f"c{layer}"),
+                  helper.make_node("Relu", [f"c{layer}"], [f"r{layer}"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, *pictures])],
+                              [onnx.ValueInfoProto(name="r2")], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def test_tiles_of_open_pictures_suit_small_ones(tmp_path):
+    """Breaks if pictures of 96 pixels, whose last images are of one or two, read the frequencies of tiles that only large ones gain by."""
+    tiles = {}
+    for pictures in (("height", "width"), (640, 640)):
+        (tmp_path / "m.onnx").write_bytes(last_stage(pictures))
+        subprocess.run([COMMAND, "compile", tmp_path / "m.onnx", "--target", "aarch64:neoverse-n1", "-o", tmp_path / "m.so"], check=True)
+        told = subprocess.run([COMMAND, "inspect", tmp_path / "m.so", "--chosen-schedules"], capture_output=True, text=True, check=True).stdout
+        tiles[pictures] = [entry["winograd_outputs"] for entry in json.loads(told)["schedules"] if "winograd_outputs" in entry]
+    assert max(tiles["height", "width"]) < min(tiles[640, 640])
