@@ -12,11 +12,20 @@ PRODUCT = """func.func @main(%x: tensor<?x384xf32, #graph.dims<["m"], ()[s0] -> 
 }
 """
 
+WITH_BIAS = """func.func @main(%x: tensor<?x?x768xf32, #graph.dims<["b", "m"], ()[s0, s1] -> (s0, s1, 768)>>, %w: tensor<768x768xf32>, %c: tensor<768xf32>) -> tensor<?x?x768xf32, #graph.dims<["b", "m"], ()[s0, s1] -> (s0, s1, 768)>> {
+  %0 = graph.matmul %x, %w : (tensor<?x?x768xf32, #graph.dims<["b", "m"], ()[s0, s1] -> (s0, s1, 768)>>, tensor<768x768xf32>) -> tensor<?x?x768xf32, #graph.dims<["b", "m"], ()[s0, s1] -> (s0, s1, 768)>>
+  %1 = graph.add %0, %c : (tensor<?x?x768xf32, #graph.dims<["b", "m"], ()[s0, s1] -> (s0, s1, 768)>>, tensor<768xf32>) -> tensor<?x?x768xf32, #graph.dims<["b", "m"], ()[s0, s1] -> (s0, s1, 768)>>
+  return %1 : tensor<?x?x768xf32, #graph.dims<["b", "m"], ()[s0, s1] -> (s0, s1, 768)>>
+}
+"""
 
-# Breaks if the pointer of a row that may not be there is made anew in each step, for which operands and sums are kept in memory.
+
+# Breaks if the pointer of a row that may not be there is made anew in each step, for which operands and sums are kept in memory, or if a
+# step loads of all its rows before it multiplies the first.
+@pytest.mark.parametrize("program", [PRODUCT, WITH_BIAS], ids=["product", "with_bias"])
 @pytest.mark.parametrize("target, multiply_adds", [("x86-64-v4", 96), ("x86-64-v3", 48)])
-def test_sums_of_whole_tiles_stay_in_registers(tmp_path, target, multiply_adds):
-    (tmp_path / "product.mlir").write_text(PRODUCT)
+def test_sums_of_whole_tiles_stay_in_registers(tmp_path, program, target, multiply_adds):
+    (tmp_path / "product.mlir").write_text(program)
     tensmith("compile", tmp_path / "product.mlir", "--target", target, "--no-cache", "--dump-ir", tmp_path, "-o", tmp_path / "m.so")
     code = "".join(path.read_text() for path in tmp_path.glob("*.s"))
     blocks = re.split(r"^(?=\.LBB)", code, flags=re.MULTILINE)

@@ -495,8 +495,12 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   int64_t steps = llvm::alignTo(stepsOfIteration(bursts), chains);
   // Rows that lie an unknown number of bytes apart, as those do of which one may not be there: LLVM
   // would make each pointer of the one before in every iteration, and keep sums in memory for that.
+  // Their loads of a step, which have no address in common, it would bring together before the
+  // first of them is multiplied: then registers are too few, and a row waits for the one before.
   bool mayLack = llvm::any_of(rows_.isThere, [](Value isThere) { return bool(isThere); });
-  if (hold_ && isHeld && (mayLack || !constantIndex(depth)) && rows.size() > 1)
+  llvm::SaveAndRestore areApart(rowsApart_, hold_ && isHeld && (mayLack || !constantIndex(depth)) &&
+                                                rows.size() > 1);
+  if (rowsApart_)
     hold_(emitter_.builder(), math_.location, rows);
   Value one = math_.constant(contraction_.step);
   Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
@@ -554,34 +558,25 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
     return emitBlocks(line, blocks, sums, vectors);
   if (rowsAtOnce() > 1)
     return emitBlocks(line, loadBlocks(rowPointers, k, ahead, /*steps=*/1)[0], sums, vectors);
-  SmallVector<Value> rows;
-  for (Value pointer : rowPointers)
-    rows.push_back(at(left, pointer, alongRow));
-  if (products_)
-    return emitProducts(line, rows, sums, vectors);
   SmallVector<Value> b, results;
   for (int64_t v = 0; v < vectors; ++v)
-    b.push_back(widen(emitter_.load(line, right, math_.constant(v * lanes_), lanes_), right));
-  for (auto [row, pointer] : llvm::enumerate(rows)) {
-    Value a = emitter_.splat(widen(emitter_.load(pointer, left, zero), left), lanes_);
-    for (int64_t v = 0; v < vectors; ++v)
+    b.push_back(products_
+                    ? loadRight(line, v, lanes_ * contraction_.step)
+                    : widen(emitter_.load(line, right, math_.constant(v * lanes_), lanes_), right));
+  for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
+    if (row > 0 && rowsApart_)
+      k = builder.create<arith::IndexCastOp>(
+          math_.location, k.getType(),
+          behind(math_.toI64(k), MutableArrayRef(results).take_back(size_t(vectors))));
+    Value place = at(left, pointer, alongRow);
+    Value a = products_ ? loadStep(place, left)
+                        : emitter_.splat(widen(emitter_.load(place, left, zero), left), lanes_);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value sum = sums[row * size_t(vectors) + size_t(v)];
       results.push_back(
-          emitMultiplyAdd(builder, math_.location, a, false, b[v], false, sums[row * vectors + v]));
-  }
-  return results;
-}
-
-SmallVector<Value> TileEmitter::emitProducts(Value line, ValueRange rows, ValueRange sums,
-                                             int64_t vectors) {
-  Type left = getElementTypeOrSelf(contraction_.left.getType());
-  SmallVector<Value> b, results;
-  for (int64_t v = 0; v < vectors; ++v)
-    b.push_back(loadRight(line, v, lanes_ * contraction_.step));
-  for (auto [row, pointer] : llvm::enumerate(rows)) {
-    Value a = loadStep(pointer, left);
-    for (int64_t v = 0; v < vectors; ++v)
-      results.push_back(
-          products_->emit(emitter_.builder(), math_.location, a, b[v], sums[row * vectors + v]));
+          products_ ? products_->emit(builder, math_.location, a, b[size_t(v)], sum)
+                    : emitMultiplyAdd(builder, math_.location, a, false, b[size_t(v)], false, sum));
+    }
   }
   return results;
 }

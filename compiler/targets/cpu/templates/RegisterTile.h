@@ -157,10 +157,8 @@ private:
                                           mlir::ValueRange sums, int64_t vectors,
                                           mlir::ValueRange blocks = {});
 
-  /// The same by an instruction, where the panel's line is at `line`: of rows that begin at `rows`,
-  /// or of what `loadBlocks` gave for the step.
-  llvm::SmallVector<mlir::Value> emitProducts(mlir::Value line, mlir::ValueRange rows,
-                                              mlir::ValueRange sums, int64_t vectors);
+  /// The same by an instruction, of what `loadBlocks` gave for the step, where the panel's line is
+  /// at `line`.
   llvm::SmallVector<mlir::Value> emitBlocks(mlir::Value line, mlir::ValueRange left,
                                             mlir::ValueRange sums, int64_t vectors);
   /// For each step, of each two rows what is multiplied at once. Two steps that follow one another
@@ -225,6 +223,7 @@ private:
   int64_t joined_;                                    // vectors of sums that are finished together
   const Intrinsic *products_;                         // null: one by one
   Hold hold_;
+  bool rowsApart_ = false;  // by an unknown number of bytes
   graph::SubOp subtracted_; // takes a number for each column off sums of integers; null: none does
   llvm::SmallVector<mlir::Value> outDims_, prefix_;
   TileRows rows_;
