@@ -29,8 +29,9 @@ void addOptions(CLI::App &app, RunSettings &settings) {
       ->type_name("WHAT")
       ->allow_extra_args(false);
   app.add_option("--shape", settings.shapes,
-                 "The size of a symbol in what is made up: batch=4 (repeatable)")
-      ->type_name("NAME=SIZE")
+                 "Sizes of what is made up, an input's or a symbol's: image=1x3x224x224, batch=4 "
+                 "(repeatable)")
+      ->type_name("NAME=DIMS")
       ->allow_extra_args(false);
   app.add_option("--out,-o", settings.outputFolder, "Save each output there as NAME.npy")
       ->type_name("FOLDER");

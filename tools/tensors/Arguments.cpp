@@ -9,6 +9,7 @@
 #include "base/Philox.h"
 #include "base/ShapeHints.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <map>
@@ -125,14 +126,57 @@ HostTensor readValue(const Argument &argument, const Port &input, const InputWor
             ", or NAME=1x3x224x224xf32=random");
 }
 
-/// The sizes of symbols that `--shape batch=4` fixes.
-Symbols symbolsOf(const std::vector<std::string> &shapes) {
+/// What `--shape` fixes: sizes of symbols ("batch=4"), and inputs' dimensions ("x=1x3x96x96").
+struct FixedSizes {
   Symbols symbols;
-  for (const std::string &shape : shapes)
-    if (size_t equals = shape.find('='); equals != std::string::npos)
-      if (auto size = dimNumber(shape.substr(equals + 1)))
-        symbols[shape.substr(0, equals)] = *size;
-  return symbols;
+  std::map<size_t, std::vector<int64_t>> inputs; // by number; others are absent
+
+  void fix(const Port &input, size_t number, const std::string &name,
+           const std::vector<int64_t> &sizes) {
+    std::string what = "--shape " + printable(name) + ": input '" + printable(input.name) +
+                       "' is " + typeText(input) + ", ";
+    if (!input.ranked || sizes.size() != input.dims.size())
+      failUsage(what + "which has other dimensions");
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      auto known = dimNumber(input.dims[d]);
+      if (!known && input.dims[d] != "?")
+        known = symbols.try_emplace(input.dims[d], sizes[d]).first->second;
+      if (known && *known != sizes[d])
+        failUsage(what + fmt::format("whose dimension {} is {}", d, *known));
+    }
+    inputs[number] = sizes;
+  }
+};
+
+/// A name that a dimension has is that symbol's, else an input's. What names neither was the
+/// compilation's.
+FixedSizes fixedSizes(const std::vector<std::string> &shapes, const std::vector<Port> &inputs) {
+  FixedSizes fixed;
+  for (const std::string &shape : shapes) {
+    size_t equals = shape.rfind('=');
+    if (equals == std::string::npos)
+      continue;
+    std::string name = shape.substr(0, equals), text = shape.substr(equals + 1);
+    bool isSymbol = std::ranges::any_of(inputs, [&](const Port &input) {
+      return std::ranges::find(input.dims, name) != input.dims.end();
+    });
+    auto input = std::ranges::find(inputs, name, &Port::name);
+    if (auto size = dimNumber(text); size && (isSymbol || input == inputs.end())) {
+      fixed.symbols[name] = *size;
+      continue;
+    }
+    std::vector<int64_t> sizes;
+    for (std::string word; auto size = dimNumber(word = text.substr(0, text.find('x')));) {
+      sizes.push_back(*size);
+      text.erase(0, word.size() + 1);
+    }
+    if (input == inputs.end())
+      continue;
+    if (!text.empty())
+      failUsage("--shape " + printable(shape) + ": write " + printable(name) + "=1x3x224x224");
+    fixed.fix(*input, size_t(input - inputs.begin()), shape, sizes);
+  }
+  return fixed;
 }
 
 /// The sizes that are fixed.
@@ -169,8 +213,8 @@ void checkInput(const Port &input, const Tensor &tensor, const std::string &from
   }
 }
 
-Tensor makeUp(const Port &input, const Symbols &symbols, std::string_view fill, uint64_t seed,
-              const std::string &file) {
+Tensor makeUp(const Port &input, size_t number, const FixedSizes &fixed, std::string_view fill,
+              uint64_t seed, const std::string &file) {
   std::string what = file + ": input '" + printable(input.name) + "' (" + typeText(input) + ")";
   std::string hint = input.kind == TS_MAP ? "; maps are given from Python or C"
                                           : "; give --input " + printable(input.name) + "=file.npy";
@@ -182,10 +226,14 @@ Tensor makeUp(const Port &input, const Symbols &symbols, std::string_view fill, 
   if (input.kind != TS_TENSOR || !input.ranked || input.type == TS_UNDEFINED)
     failUsage(what + " is not given, and can't be made up" + hint);
   Shape shape;
-  for (const std::string &dim : input.dims) {
+  auto whole = fixed.inputs.find(number);
+  for (size_t d = 0; d < input.dims.size(); ++d) {
+    const std::string &dim = input.dims[d];
     auto size = dimNumber(dim);
-    if (auto symbol = symbols.find(dim); !size && symbol != symbols.end())
+    if (auto symbol = fixed.symbols.find(dim); !size && symbol != fixed.symbols.end())
       size = symbol->second;
+    if (whole != fixed.inputs.end())
+      size = whole->second[d];
     if (!size)
       failUsage(what + " is not given, and its size '" + printable(dim) + "' is open" + hint +
                 " or --shape " + printable(dim) + "=SIZE");
@@ -195,16 +243,24 @@ Tensor makeUp(const Port &input, const Symbols &symbols, std::string_view fill, 
 }
 
 /// The value of an input that no word gives.
-Tensor makeUpMissing(const Port &input, const Symbols &symbols, const InputWords &words,
-                     uint64_t seed) {
+Tensor makeUpMissing(const Port &input, size_t number, const FixedSizes &fixed,
+                     const InputWords &words) {
   bool optional = input.kind == TS_NONE || input.kind == TS_OPTIONAL;
   if (!words.makesUp && !optional)
     failUsage(words.file + ": input '" + printable(input.name) + "' (" + typeText(input) +
               ") is not given; give --input " + printable(input.name) + "=file.npy");
-  Tensor tensor = makeUp(input, symbols, "random", seed, words.file);
-  if (!optional && words.note)
-    words.note("input '" + printable(input.name) + "' is not given: random " + typeText(tensor));
-  return tensor;
+  return makeUp(input, number, fixed, "random", words.seed + number, words.file);
+}
+
+/// Of many, such as a step of training has, the first few are named.
+void noteMadeUp(const std::vector<std::string> &madeUp, const InputWords &words) {
+  constexpr size_t kNamed = 4;
+  if (!words.note)
+    return;
+  for (size_t i = 0; i < std::min(madeUp.size(), kNamed); ++i)
+    words.note("input " + madeUp[i]);
+  if (madeUp.size() > kNamed)
+    words.note(fmt::format("{} more inputs are not given, and random", madeUp.size() - kNamed));
 }
 
 } // namespace
@@ -233,10 +289,10 @@ std::string listed(const std::vector<std::string> &names) {
 std::vector<Tensor> makeInputs(const std::vector<Port> &inputs, const InputWords &words) {
   std::vector<Tensor> tensors(inputs.size());
   std::map<size_t, std::string> fills;
-  Symbols symbols = symbolsOf(words.shapes);
+  FixedSizes fixed = fixedSizes(words.shapes, inputs);
   auto take = [&](size_t i, HostTensor tensor, const std::string &from) {
     tensors[i] = toTensor(std::move(tensor));
-    checkInput(inputs[i], tensors[i], from, symbols);
+    checkInput(inputs[i], tensors[i], from, fixed.symbols);
   };
   for (const std::string &text : words.given) {
     Argument argument = parseArgument(text, inputs);
@@ -250,12 +306,18 @@ std::vector<Tensor> makeInputs(const std::vector<Port> &inputs, const InputWords
     else
       take(i, readValue(argument, inputs[i], words, words.seed + i), where(argument));
   }
+  std::vector<std::string> madeUp;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (fills.contains(i))
-      tensors[i] = makeUp(inputs[i], symbols, fills[i], words.seed + i, words.file);
-    else if (!tensors[i])
-      tensors[i] = makeUpMissing(inputs[i], symbols, words, words.seed + i);
+      tensors[i] = makeUp(inputs[i], i, fixed, fills[i], words.seed + i, words.file);
+    else if (!tensors[i]) {
+      tensors[i] = makeUpMissing(inputs[i], i, fixed, words);
+      if (inputs[i].kind == TS_TENSOR)
+        madeUp.push_back("'" + printable(inputs[i].name) + "' is not given: random " +
+                         typeText(tensors[i]));
+    }
   }
+  noteMadeUp(madeUp, words);
   return tensors;
 }
 

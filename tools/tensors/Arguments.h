@@ -22,7 +22,7 @@ struct OtherFiles {
 
 struct InputWords {
   std::vector<std::string> given;  // NAME=file.npy, NAME=1x3xf32=random, NAME=random, ...
-  std::vector<std::string> shapes; // the sizes of symbols, for what is made up: "batch=4"
+  std::vector<std::string> shapes; // for what is made up: "batch=4", "image=1x3x224x224"
   uint64_t seed = 0;               // of random inputs
   std::string file;                // the model or module, for messages
   bool makesUp = false;            // what is not given, with a note
