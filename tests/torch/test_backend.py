@@ -240,6 +240,16 @@ def test_calls_make_no_capsules_and_copy_no_masks(monkeypatch):
         torch.compile(lambda x: x * 2, backend=tensmith.torch.backend)(torch.randn(4, 3).t())
 
 
+@pytest.mark.parametrize("samples", [17, 32, 48])
+def test_layers_of_few_samples(samples):
+    """Breaks if a layer that is turned around, so that its weights are read as they lie, gives or learns something else."""
+    net, x = nn.Sequential(nn.Linear(200, 96), nn.ReLU(), nn.Linear(96, 130), nn.LayerNorm(130), nn.Linear(130, 5)), torch.randn(samples, 200)
+    other, fast = copy.deepcopy(net), compiled(net)
+    for call in (fast, other):
+        call(x).square().mean().backward()
+    torch.testing.assert_close([p.grad for p in net.parameters()], [p.grad for p in other.parameters()], rtol=1e-4, atol=1e-5)
+
+
 def test_parameters_whose_memory_cannot_be_shared():
     """Breaks if what a conversion copies is kept, since an address is no multiple of its elements' size: a step in place isn't seen."""
     weight = nn.Parameter(torch.frombuffer(bytearray(4 * 6 + 2), dtype=torch.float32, offset=2))
