@@ -64,8 +64,8 @@ bool isWorthTurning(graph::MatMulOp product, const kernel::Machine &machine) {
   int64_t out = knownMatrix(weights).getDimSize(0);
   if (samples <= (kLeastVectors - 1) * lanes)
     return false;
-  double asIs = cyclesOf(double(samples), double(in), double(out), lanes, double(out * in * bytes),
-                         machine);
+  double asIs =
+      cyclesOf(double(samples), double(in), double(out), lanes, double(out * in * bytes), machine);
   double turned = cyclesOf(double(out), double(in), double(samples), lanes,
                            double(samples * (in + out) * bytes), machine);
   return turned < (1 - kLeastGain) * asIs;
