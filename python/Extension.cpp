@@ -9,6 +9,7 @@
 #include "python/Conversion.h"
 #include "python/KeptModules.h"
 #include "python/Settings.h"
+#include "python/TensorExchange.h"
 #include "python/Training.h"
 
 #include <nanobind/nanobind.h>
@@ -111,8 +112,8 @@ public:
   }
 
   /// `seed`: what random operators without one draw by; none: other numbers in each run.
-  /// `dlpack`: results are capsules of DLPack, not NumPy's arrays.
-  nb::list run(nb::list inputs, std::optional<uint64_t> seed, bool dlpack) {
+  /// `exchange`: of a library whose tensors inputs may be, and results are; else NumPy's arrays.
+  nb::list run(nb::list inputs, std::optional<uint64_t> seed, const TensorExchange *exchange) {
     std::vector<Owned<ts_tensor>> held;
     std::vector<ts_tensor *> pointers;
     for (nb::handle input : inputs) {
@@ -120,7 +121,8 @@ public:
       ts_type type = number < ts_module_input_count(module_.get())
                          ? ts_module_input(module_.get(), number).type
                          : TS_UNDEFINED;
-      held.push_back(toTensor(input, type));
+      held.push_back(exchange && exchange->takes(input) ? exchange->toTensor(input)
+                                                        : toTensor(input, type));
       pointers.push_back(held.back().get());
     }
     std::vector<ts_tensor *> outputs(ts_module_output_count(module_.get()));
@@ -135,7 +137,7 @@ public:
     nb::list results;
     for (ts_tensor *output : outputs) {
       Owned<ts_tensor> owned(output);
-      results.append(dlpack ? dlpackOf(output) : fromTensor(output));
+      results.append(exchange ? exchange->fromTensor(output) : fromTensor(output));
     }
     return results;
   }
@@ -369,12 +371,17 @@ NB_MODULE(_tensmith, m) {
   bindKeptModules(m);
   bindBuilder(m);
   nb::class_<States>(m, "States").def("array", &States::array);
+  nb::class_<TensorExchange>(m, "TensorExchange")
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object>(), nb::arg("type"),
+           nb::arg("to_capsule"), nb::arg("from_capsule"), nb::arg("is_negated"),
+           nb::arg("is_conjugated"))
+      .def_prop_ro("is_direct", &TensorExchange::isDirect);
   nb::class_<Module>(m, "Module")
       .def("states", &Module::states, nb::keep_alive<0, 1>())
       .def("state_list", &Module::stateList)
       .def("step", &Module::step)
       .def("run", &Module::run, nb::arg("inputs"), nb::arg("seed").none() = nb::none(),
-           nb::arg("dlpack") = false)
+           nb::arg("exchange").none() = nb::none())
       .def("ports", &Module::ports)
       .def("describe", &Module::describe)
       .def_prop_ro("threads", &Module::threads)

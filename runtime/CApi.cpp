@@ -245,19 +245,20 @@ ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, voi
       return invalidArgument("the memory of a tensor of " + std::string(name(*known)) +
                              " must be aligned to its elements");
     // Checked first: from the owner's making on, `release` will be called whatever happens.
-    auto checked = Tensor::on(*known, {shape, rank}, data, nullptr);
-    if (!checked)
-      return checked.status();
-    if (!data && (*checked)->size())
+    auto tensor = Tensor::on(*known, {shape, rank}, data, nullptr);
+    if (!tensor)
+      return tensor.status();
+    if (!data && (*tensor)->size())
       return missing("the data");
     // A memory of the caller's has an owner even where nothing is to be released: it outlives the
     // runs.
     static char caller;
-    std::shared_ptr<const void> owner(data ? data : &caller, [](const void *) {});
-    if (release)
-      owner = std::shared_ptr<const void>(static_cast<const void *>(data ? data : &caller),
-                                          [release, context](const void *) { release(context); });
-    return give(Tensor::on(*known, {shape, rank}, data, std::move(owner)), out);
+    (*tensor)->keep(std::shared_ptr<const void>(static_cast<const void *>(data ? data : &caller),
+                                                [release, context](const void *) {
+                                                  if (release)
+                                                    release(context);
+                                                }));
+    return give(std::move(tensor), out);
   });
 }
 

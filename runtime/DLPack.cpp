@@ -114,10 +114,10 @@ Result<TensorRef> fromDlpack(DLManagedTensor *managed) {
     if (!tensor)
       return tensor;
     // The owner is made last: from then on the deleter runs whatever happens.
-    return Tensor::on(*type, shape, data,
-                      std::shared_ptr<const void>(static_cast<void *>(managed), [](const void *p) {
-                        callDeleter(static_cast<DLManagedTensor *>(const_cast<void *>(p)));
-                      }));
+    (*tensor)->keep(std::shared_ptr<const void>(static_cast<void *>(managed), [](const void *p) {
+      callDeleter(static_cast<DLManagedTensor *>(const_cast<void *>(p)));
+    }));
+    return tensor;
   }
   auto tensor = Tensor::create(*type, shape);
   if (!tensor)

@@ -77,6 +77,9 @@ public:
   /// On memory of somebody else's that `owner` keeps alive (null: nobody does, see above).
   static Result<TensorRef> on(DataType type, std::span<const int64_t> shape, void *data,
                               std::shared_ptr<const void> owner);
+  /// Of a tensor that is on such memory: made after it, where the owner's end must not come before
+  /// it is known that there is a tensor.
+  void keep(std::shared_ptr<const void> owner) { owner_ = std::move(owner); }
   static Result<TensorRef> ofStrings(std::vector<std::string> values,
                                      std::span<const int64_t> shape);
   static TensorRef sequence(std::vector<TensorRef> elements);

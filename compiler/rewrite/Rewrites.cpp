@@ -45,6 +45,8 @@ Table<Rewrite> &rewrites() {
       {"graph-merge-scans", "stack what a loop gives once", mergeScans},
       {"graph-one-hot-sums", "take an element instead of a sum with zeros", pickOneHot},
       {"graph-sum-columns", "sum columns where a product with ones would pack them", sumColumns},
+      {"graph-turn-products", "turn products around where less is packed for them then",
+       turnProducts},
       {"graph-compile-loops", "make kernels of loops with small bodies", compileLoops},
       {"graph-repeat-elementwise", "compute cheap element-wise values again where they are read",
        repeatElementwise},

@@ -130,6 +130,9 @@ mlir::LogicalResult mergeScans(mlir::func::FuncOp function, const Options &optio
 mlir::LogicalResult sumColumns(mlir::func::FuncOp function, const Options &options);
 /// Products of one row with matrices that are no constants become sums of rows.
 mlir::LogicalResult sumRows(mlir::func::FuncOp function, const Options &options);
+/// Products with transpositions of matrices that only a run knows are turned around, where less is
+/// packed then.
+mlir::LogicalResult turnProducts(mlir::func::FuncOp function, const Options &options);
 /// Sums over a row of which one element alone isn't zero become that element.
 mlir::LogicalResult pickOneHot(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.

@@ -30,13 +30,12 @@ from .lowering import Lowering, Unsupported, complete, is_number, lower, missing
 
 
 class CompiledGraph:
-    """A graph of AOTAutograd's, lowered; `compile` goes before calls. `static`: by the positions of inputs that are parameters or buffers what gives
-    the run's input for the tensor. `constants`: tensors in the place of inputs."""
+    """A graph of AOTAutograd's, lowered; `compile` goes before calls. `constants`: tensors in the place of inputs, by position."""
 
-    def __init__(self, module, options, static=None, constants=None):
+    def __init__(self, module, options, constants=None):
         lowering, values, lost = Lowering(), {}, {}
-        static, constants = static or {}, constants or {}
-        self._taken = []  # (position, what makes a tensor of a number or None, what gives the run's input for a tensor or None) of the module's inputs
+        constants = constants or {}
+        self._taken = []  # (position, what makes a tensor of a number or None) of the module's inputs
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         of_shapes, of_inputs = sizes.symbols_of_shapes(module), sizes.symbols_of_inputs(placeholders)
         for position, node in enumerate(placeholders):
@@ -50,23 +49,23 @@ class CompiledGraph:
                 if node.users and not sizes.expression(meta).is_number:  # a nested tensor's own is used by nothing, and no number when it runs
                     dtype = torch.float64 if isinstance(meta, torch.SymFloat) else torch.int64
                     lowering.number_input(node.name, meta, dtype)
-                    self._taken.append((position, functools.partial(run.number, node.name, dtype), None))
+                    self._taken.append((position, functools.partial(run.number, node.name, dtype)))
             elif isinstance(meta, torch.Tensor):
                 try:
                     values[node] = lowering.input(node.name, meta.shape, meta.dtype)
                 except Error as error:  # a size that has no form
                     lost[node] = str(error)
                     continue
-                self._taken.append((position, None, static.get(position)))
+                self._taken.append((position, None))
             else:
                 lowering.input(node.name, [meta], torch.uint8)
-                self._taken.append((position, functools.partial(run.carrier, node.name), None))
+                self._taken.append((position, functools.partial(run.carrier, node.name)))
         results = lower(module.graph, lowering, values, module, lost)
         nodes = module.graph.output_node().args[0]
         self._offsets = [(i, node.name, int(node.meta["val"].storage_offset())) for i, node in enumerate(placeholders) if node in lowering.placed]
         self._draws = run.Draws(lowering)
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
-        tensors = {placeholders[position]: i for i, (position, made, _) in enumerate(self._taken) if made is None}
+        tensors = {placeholders[position]: i for i, (position, made) in enumerate(self._taken) if made is None}
         self._outputs = run.Outputs(lowering, results, inputs, nodes, tensors)
         self._model, self._lowered = None, (lowering, options, bool(constants))
 
@@ -83,21 +82,19 @@ class CompiledGraph:
             if arguments[i].storage_offset() != offset:
                 raise Error(f"the input '{name}' starts at the element {arguments[i].storage_offset()} of its memory, and the model takes elements "
                             f"by places in memory for one that starts at {offset}; call as_strided without an offset")  # fmt: skip
-        tensors = [made(arguments[i]) if made else arguments[i] for i, made, _ in self._taken]
+        tensors = [made(arguments[i]) if made else arguments[i] for i, made in self._taken]
         tensors += self._draws(tensors)
-        given = [held(tensor) if held else tensor for (_, _, held), tensor in zip(self._taken, tensors)]
-        outputs = run.run(self._model, given + tensors[len(given) :], self._places) if self._model else []
+        outputs = run.run(self._model, tensors, self._places) if self._model else []
         return self._outputs.give(outputs, tensors)
 
 
 class PartedGraph:
     """One of which PyTorch runs the nodes that are in `theirs`, by name."""
 
-    def __init__(self, module, options, static, constants, theirs):
+    def __init__(self, module, options, constants, theirs):
         for node in module.graph.nodes:
             node.meta["of_whole"] = node.name
         placeholders = {node.name: i for i, node in enumerate(module.graph.find_nodes(op="placeholder"))}
-        static = static or {}
         self._whole, ours = parts.split(module, lambda node: node.name not in theirs)
         refused = {}
         for name, part in ours.items():
@@ -105,7 +102,7 @@ class PartedGraph:
             given = {i: placeholders[node.name] for i, node in enumerate(call.args) if node.name in placeholders and node.op == "placeholder"}
             held = {i: constants[place] for i, place in given.items() if place in (constants or {})}
             try:
-                setattr(self._whole, name, _Part(part, options, {i: static[place] for i, place in given.items() if place in static}, held))
+                setattr(self._whole, name, _Part(part, options, held))
             except Unsupported as error:
                 refused |= error.refused
         if refused:
@@ -124,13 +121,13 @@ class PartedGraph:
 class _Part(torch.nn.Module):
     """Called by the graph of the whole, which takes one result as it is."""
 
-    def __init__(self, module, options, static, constants):
+    def __init__(self, module, options, constants):
         super().__init__()
         output = module.graph.output_node()
         self._is_one = isinstance(output.args[0], torch.fx.Node)
         if self._is_one:
             output.args = ((output.args[0],),)
-        self._graph = CompiledGraph(module, options, static, constants)
+        self._graph = CompiledGraph(module, options, constants)
 
     def compile(self):
         self._graph.compile()
@@ -140,12 +137,12 @@ class _Part(torch.nn.Module):
         return results[0] if self._is_one else tuple(results)
 
 
-def _graph_of(module, options, static=None, constants=None):
+def _graph_of(module, options, constants=None):
     """The graph compiled, in parts where PyTorch has to run some operators."""
     complete(module.graph)
     options = dict(options)
     if not options.pop("fallback", True):
-        return CompiledGraph(module, options, static, constants).compile()
+        return CompiledGraph(module, options, constants).compile()
     theirs = {node.name: names for node, names in missing(module.graph, module).items()}
     for node in module.graph.nodes:
         if node.op == "call_function" and not is_number(node) and any(_is_complex(each) for each in (node, *node.all_input_nodes)):
@@ -155,7 +152,7 @@ def _graph_of(module, options, static=None, constants=None):
         _check_memory(nodes[name], told(theirs[name]))
     while True:
         try:
-            graph = PartedGraph(module, options, static, constants, theirs) if theirs else CompiledGraph(module, options, static, constants)
+            graph = PartedGraph(module, options, constants, theirs) if theirs else CompiledGraph(module, options, constants)
             break
         except Unsupported as error:
             for node, why in error.refused.items():
@@ -202,19 +199,15 @@ class ConstantGraph:
                 tensors = {i: arguments[i] for i in self._static if isinstance(arguments[i], torch.Tensor)}
                 if not any(tensor.is_inference() for tensor in tensors.values()):
                     kept = [(i, tensor, tensor._version) for i, tensor in tensors.items()]
-                    self._constant = _graph_of(self._module, self._options, None, tensors), kept
+                    self._constant = _graph_of(self._module, self._options, tensors), kept
             if self._constant is not None:
                 graph, kept = self._constant
                 if all(arguments[i] is tensor and tensor._version == version for i, tensor, version in kept):
                     return graph
             if self._general is None:
-                self._general = _graph_of(self._module, self._options, self._static)
+                self._general = _graph_of(self._module, self._options)
                 self._constant = None
             return self._general
-
-
-def _inputs_of(module):
-    return [node.name for node in module.graph.find_nodes(op="placeholder")]
 
 
 def _static_inputs():
@@ -254,28 +247,17 @@ def compile_traced(module, example_inputs, options):
     """A graph of TorchDynamo's as a function, whose gradients are compiled too."""
 
     has_constants = options.pop("constants", False)
-    held = {}  # by name; a backward has the names of the forward's inputs that are kept for it
-
-    def hold(graph):
-        static = _static_inputs()
-        return {i: held.setdefault(name, run.Held()) for i, name in enumerate(_inputs_of(graph)) if i in static}
 
     def compile_graph(graph, inputs):
-        static = hold(graph)
         with _disable_current_modes():  # constants are real tensors
-            return make_boxed_func(_graph_of(graph, options, static))
-
-    def compile_backward(graph, inputs):
-        static = {i: held[name].again for i, name in enumerate(_inputs_of(graph)) if name in held}
-        with _disable_current_modes():
-            return make_boxed_func(_graph_of(graph, options, static))
+            return make_boxed_func(_graph_of(graph, options))
 
     def compile_inference(graph, inputs):
         if not has_constants:
             return compile_graph(graph, inputs)
-        return make_boxed_func(ConstantGraph(graph, options, hold(graph)))
+        return make_boxed_func(ConstantGraph(graph, options, _static_inputs()))
 
     return aot_autograd(
-        fw_compiler=compile_graph, bw_compiler=compile_backward, inference_compiler=compile_inference, decompositions=decompositions(),
+        fw_compiler=compile_graph, inference_compiler=compile_inference, decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )(module, example_inputs)  # fmt: skip

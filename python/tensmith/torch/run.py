@@ -14,11 +14,10 @@ NO_INDEX = torch.iinfo(torch.int64).min  # that a graph reads or writes at in th
 
 
 def run(model, inputs, places=()):
-    """The outputs as PyTorch's tensors, on memory of their own. Inputs are tensors, which are read where they lie, or what `Held` gives for one.
+    """The outputs as PyTorch's tensors, on memory of their own. Inputs are tensors, which are read where they lie.
     `places`: of the lines of the graph's text in the model, for errors."""
-    given = [readable(x) if isinstance(x, torch.Tensor) else x for x in inputs]
     try:
-        return [from_dlpack(result) for result in model._module.run(given, None, dlpack=True)]
+        return model._module.run(inputs, None, _EXCHANGE)
     except Error as error:
         error.args = (_told(str(error), places),)
         raise
@@ -45,31 +44,7 @@ def readable(x):
     return to_dlpack(x if x.is_contiguous() else x.detach().contiguous())
 
 
-class Held:
-    """An input of the forward that is the same tensor at each call, as a parameter is: converted once for each memory that it lies in."""
-
-    def __init__(self):
-        self._known = None, None
-
-    def __call__(self, x):
-        """What a run takes for it: the tensor itself, where a conversion would copy it and so miss what is written to it later."""
-        place, value = self._known
-        if place != x.data_ptr():  # what is held keeps its memory, so that no other tensor has its place
-            if not _is_shared(x):
-                return x
-            value = _tensmith.convert(readable(x))
-            self._known = x.data_ptr(), value
-        return value
-
-    def again(self, x):
-        """What a backward takes for it. Where saved tensors have hooks that is another tensor at each call, which nobody may keep."""
-        place, value = self._known
-        return value if place == x.data_ptr() else x
-
-
-def _is_shared(x):
-    """Whether DLPack's tensor lies in this one's memory, and isn't copied by `readable` or for its address."""
-    return x.is_contiguous() and not x.is_neg() and not x.is_conj() and x.data_ptr() % x.element_size() == 0 and x.numel() > 0
+_EXCHANGE = _tensmith.TensorExchange(torch.Tensor, readable, from_dlpack, torch.Tensor.is_neg, torch.Tensor.is_conj)
 
 
 def carrier(name, size):
