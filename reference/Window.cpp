@@ -75,7 +75,7 @@ void placeOnImage(Workspace &workspace, Window &window, Shape image, bool ceilMo
       return;
     }
     const int64_t room = image[axis] + window.lows[axis] + window.highs[axis] - window.reach(axis);
-    if (room < 0) {
+    if (room < (ceilMode ? 1 - stride : 0)) { // rounded up, the only window may reach beyond
       workspace.reject("x", "of shape " + toString(image) +
                                 " is smaller, padded, than the window " + toString(window.kernel));
       return;

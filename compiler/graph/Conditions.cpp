@@ -71,6 +71,38 @@ bool isMultipleOf(AffineExpr difference, const Condition &none) {
   return constantOf(shapes.simplify(times * divisor - difference)) == 0;
 }
 
+/// The symbols of sizes that a proof is asked of. What is known of others says nothing of these,
+/// and to see so is far cheaper than to try: a model may have as many conditions as nodes.
+class Symbols {
+public:
+  explicit Symbols(llvm::ArrayRef<AffineExpr> sizes) {
+    for (AffineExpr size : sizes)
+      forSymbols(size, [&](AffineExpr symbol) { symbols_.insert(symbol); });
+  }
+
+  /// Or those that have become others since it was known.
+  bool areIn(const Condition &known, const llvm::DenseMap<AffineExpr, AffineExpr> &equals) const {
+    bool found = false;
+    for (AffineExpr size : {known.a, known.b})
+      forSymbols(size, [&](AffineExpr symbol) {
+        found |= symbols_.contains(symbol) || equals.contains(symbol);
+      });
+    return found;
+  }
+
+private:
+  template <typename Visit> static void forSymbols(AffineExpr size, Visit visit) {
+    if (auto binary = dyn_cast<AffineBinaryOpExpr>(size)) {
+      forSymbols(binary.getLHS(), visit);
+      forSymbols(binary.getRHS(), visit);
+    } else if (isa<AffineSymbolExpr>(size)) {
+      visit(size);
+    }
+  }
+
+  llvm::SmallDenseSet<AffineExpr, 8> symbols_;
+};
+
 /// A symbol that no context has, for that part of it.
 AffineExpr partOf(AffineSymbolExpr symbol) {
   constexpr unsigned kBehindAll = 1u << 30;
@@ -240,7 +272,10 @@ std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
     difference = divided(settled(a - b));
   if (auto constant = constantOf(difference))
     return *constant == 0;
-  if (llvm::any_of(known_, [&](const auto &known) { return isMultipleOf(difference, known); }))
+  Symbols asked({a - b, difference});
+  if (llvm::any_of(known_, [&](const auto &known) {
+        return asked.areIn(known, equals_) && isMultipleOf(difference, known);
+      }))
     return true;
   auto low = least(difference), high = most(difference);
   if ((low && *low > 0) || (high && *high < 0) || isNeverZero(difference))
@@ -269,8 +304,9 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
     auto high = most(room);
     if (high && *high < 0)
       return false;
+    Symbols asked(room);
     for (const Condition &known : known_)
-      if (known.relation == Relation::AtMost && !known.unlessZero)
+      if (known.relation == Relation::AtMost && !known.unlessZero && asked.areIn(known, equals_))
         if (auto more = least(normal(room - (known.b - known.a))); more && *more >= 0)
           return true;
     return std::nullopt;

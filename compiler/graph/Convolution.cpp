@@ -63,16 +63,21 @@ AffineExpr windowCountRoundedUp(Inference &infer, AffineExpr size, AffineExpr sp
 }
 
 /// Number of windows along one dimension; null where there is none. Of a size that only the run
-/// knows it is rounded down.
+/// knows it is rounded down. Rounded up there is a window that reaches beyond the image by less
+/// than a stride, and that may be the only one.
 AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, const Window &window,
                        size_t dim, size_t spatial, bool ceilMode) {
   int64_t low = window.pads[dim], high = window.pads[spatial + dim], stride = window.strides[dim];
   AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
   auto n = infer.known(size), room = infer.known(span);
+  int64_t beyond = ceilMode ? stride - 1 : 0;
+  std::string message =
+      "(V4) the window reaches over {a} elements of an image that has {b} with its pads";
+  if (beyond)
+    message += " and what rounding up adds";
   if (failed(infer.requireAtMost(infer.constant(1), kernel, "(V4) the window is empty")) ||
-      failed(infer.requireAtMost(
-          infer.shapes.simplify(size - span + low + high), infer.shapes.simplify(size + low + high),
-          "(V4) the window reaches over {a} elements of an image that has {b} with its pads")))
+      failed(infer.requireAtMost(infer.shapes.simplify(size - span + low + high),
+                                 infer.shapes.simplify(size + low + high + beyond), message)))
     return {};
   if (!room)
     return infer.size(infer.shapes.simplify(span.floorDiv(stride) + 1));

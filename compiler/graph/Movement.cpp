@@ -13,11 +13,19 @@ using namespace tensmith::graph;
 
 namespace tensmith::graph {
 
+namespace {
+/// What exporters pair up and turn: the pads of each dimension.
+struct TransposedContents : KnownContents::ExternalModel<TransposedContents, TransposeOp> {
+  static std::optional<Contents> contents(Operation *op, ShapeContext &shapes, unsigned);
+};
+} // namespace
+
 void GraphDialect::addMovement() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/MovementOps.cpp.inc"
       >();
+  TransposeOp::attachInterface<TransposedContents>(*getContext());
 }
 
 namespace {
@@ -551,17 +559,55 @@ std::optional<Contents> DynamicBroadcastOp::contents(ShapeContext &shapes, unsig
   return repeated(shapes, getX(), getY());
 }
 
-/// Of vectors.
-std::optional<Contents> SliceOp::contents(ShapeContext &shapes, unsigned) {
-  auto known = shapes.contents(getX());
-  auto type = cast<RankedTensorType>(getY().getType());
-  if (!known || type.getRank() != 1)
+/// Of y, whose elements lie in x from the first on, by strides.
+static std::optional<Contents> strided(ShapeContext &shapes, Value x, Value y, int64_t first,
+                                       ArrayRef<int64_t> strides) {
+  auto known = shapes.contents(x);
+  if (!known)
     return std::nullopt;
+  ArrayRef<int64_t> sizes = cast<RankedTensorType>(y.getType()).getShape();
   Contents result;
-  for (int64_t i = 0; i < type.getDimSize(0); ++i)
-    result.push_back((*known)[getStarts()[0] + i * getSteps()[0]]);
+  for (int64_t i = 0; i < ShapedType::getNumElements(sizes); ++i) {
+    int64_t at = first, rest = i;
+    for (size_t dim = sizes.size(); dim-- > 0; rest /= sizes[dim])
+      at += rest % sizes[dim] * strides[dim];
+    result.push_back((*known)[size_t(at)]);
+  }
   return result;
 }
+
+/// Row-major, of a tensor whose contents are known.
+static SmallVector<int64_t> stridesOf(Value x) {
+  ArrayRef<int64_t> sizes = cast<RankedTensorType>(x.getType()).getShape();
+  SmallVector<int64_t> strides(sizes.size(), 1);
+  for (size_t dim = sizes.size(); dim-- > 1;)
+    strides[dim - 1] = strides[dim] * sizes[dim];
+  return strides;
+}
+
+std::optional<Contents> SliceOp::contents(ShapeContext &shapes, unsigned) {
+  if (!shapes.contents(getX()))
+    return std::nullopt;
+  SmallVector<int64_t> strides = stridesOf(getX());
+  int64_t first = 0;
+  for (auto [dim, stride] : llvm::enumerate(strides)) {
+    first += getStarts()[dim] * stride;
+    stride *= getSteps()[dim];
+  }
+  return strided(shapes, getX(), getY(), first, strides);
+}
+
+std::optional<Contents> TransposedContents::contents(Operation *op, ShapeContext &shapes,
+                                                     unsigned) {
+  auto transpose = cast<TransposeOp>(op);
+  if (!shapes.contents(transpose.getX()))
+    return std::nullopt;
+  SmallVector<int64_t> strides = stridesOf(transpose.getX()), turned;
+  for (int64_t dim : transpose.getPermutation())
+    turned.push_back(strides[size_t(dim)]);
+  return strided(shapes, transpose.getX(), transpose.getY(), 0, turned);
+}
+
 std::optional<Contents> DynamicSliceOp::contents(ShapeContext &shapes, unsigned) {
   auto known = shapes.contents(getX());
   auto starts = shapes.constants(getStarts());

@@ -45,10 +45,10 @@ Value meanOfGroups(const GraphCode &code, Value x, int64_t groups) {
   if (!GraphCode::isRanked(x))
     return {};
   GraphCode::Dims dims = code.dims(x);
-  int64_t channels = cast<AffineConstantExpr>(dims[1]).getValue();
-  if (channels == groups)
+  if (dims[1] == code.size(groups))
     return x;
-  SmallVector<AffineExpr> grouped{dims[0], code.size(groups), code.size(channels / groups)};
+  AffineExpr ofGroup = code.graph.shapes.simplify(dims[1].floorDiv(groups));
+  SmallVector<AffineExpr> grouped{dims[0], code.size(groups), ofGroup};
   Value mean = code.mean(code.reshape(x, grouped), 2);
   return code.reshape(code.broadcast(mean, grouped), dims);
 }
@@ -170,7 +170,7 @@ LogicalResult GroupNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
   Value x = code.widen(getX());
   int64_t rank = GraphCode::rank(x), groups = getGroups();
   auto channels = dyn_cast<AffineConstantExpr>(code.dims(x)[1]);
-  if (!channels || channels.getValue() % groups != 0)
+  if (channels && channels.getValue() % groups != 0)
     return failure();
   auto mean = [&](Value v) { return meanOfGroups(code, v, groups); };
   Moments moments = momentsOf(code, x, mean, getEpsilon().convertToDouble());

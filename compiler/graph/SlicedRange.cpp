@@ -13,7 +13,7 @@ namespace tensmith::graph {
 namespace {
 
 /// Ends from here on mean the dimension's.
-constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
+constexpr int64_t kEnd = std::numeric_limits<int32_t>::max() - 1; // or its negative, mirrored
 
 /// All numbers are known: any step.
 SlicedRange knownRange(const ShapeContext &shapes, int64_t size, int64_t start, int64_t end,
@@ -123,8 +123,20 @@ std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, AffineExpr si
   auto length = constantOf(size), first = constantOf(start), last = constantOf(end);
   if (length && first && last && step != 0)
     return knownRange(shapes, *length, *first, *last, step);
+  if (step < 0) {
+    // Read backwards, the first element is the last. A start before the first one is moved to it,
+    // where forwards nothing would be left.
+    if (!first || !last || *first < -1)
+      return std::nullopt;
+    int64_t forwards = -std::max(step, -std::numeric_limits<int64_t>::max());
+    auto backwards =
+        slicedRange(shapes, size, shapes.constant(~*first), shapes.constant(~*last), forwards);
+    if (backwards)
+      backwards->first = shapes.simplify(size - 1 - backwards->first);
+    return backwards;
+  }
   auto from = pointOf(shapes, start, size), to = pointOf(shapes, end, size);
-  if (step <= 0 || !from || !to)
+  if (step == 0 || !from || !to)
     return std::nullopt;
   auto clamped = [&](const Point &point) { return smallerSize(shapes, point.distance, size); };
   AffineExpr begin = from->fromEnd ? size - clamped(*from) : clamped(*from);

@@ -19,7 +19,7 @@ struct SlicedRange {
 int64_t withinDimension(int64_t distance);
 
 /// By ONNX's rules: negative constants count from the end, and both are clamped. Nothing where only
-/// the run tells: a negative step over an open size, an end that may be negative.
+/// the run tells: an end that may be negative, a negative step from a start that does.
 std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, mlir::AffineExpr size,
                                        mlir::AffineExpr start, mlir::AffineExpr end, int64_t step);
 

@@ -124,12 +124,33 @@ std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends
 }
 
 /// A number, whatever the size: of an open one the start as given, which lies within the dimension
-/// where anything is taken.
-std::optional<int64_t> firstOf(NodeImport &n, const Range &range, const SlicedRange &part) {
+/// where anything is taken forwards.
+std::optional<int64_t> firstOf(const Range &range, const SlicedRange &part) {
   if (auto first = NodeImport::known(part.first))
     return first;
   auto start = NodeImport::known(range.start);
-  return start && *start >= 0 ? start : std::nullopt;
+  return start && *start >= 0 && range.step > 0 ? start : std::nullopt;
+}
+
+/// What begins at an element that is counted from the end, as x[-3:]: x is read backwards where the
+/// step is negative, and cut before that element by a pad of less than nothing, so that the slice
+/// of what is left begins at a number. The step is then positive.
+Value cutBefore(NodeImport &n, Value x, Range &range) {
+  int64_t start = *NodeImport::known(range.start);
+  if (range.step < 0) {
+    x = n("graph.reverse", {x}, {n.integers("axes", {range.axis})});
+    range.step = -range.step;
+    start = ~start;
+  }
+  range.start = n.size(std::max<int64_t>(start, 0));
+  if (start >= 0)
+    return x;
+  Value place = n("graph.max", {n.add(n.sizeOf(x, range.axis), double(withinDimension(start))),
+                                n.integerScalar(0)});
+  SmallVector<Value> pads(2 * n.dims(x).size(), n.vector({0}));
+  pads[size_t(range.axis)] = n.reshape(n.unary("graph.neg", place), {n.size(1)});
+  return n("graph.dynamic_pad", {x, n.concat(pads, 0), n.none(), n.none()},
+           {n.text("mode", "constant")});
 }
 
 LogicalResult slice(NodeImport &n) {
@@ -154,17 +175,25 @@ LogicalResult slice(NodeImport &n) {
     return dynamic();
   Dims sizes = n.dims(x);
   Ints first(sizes.size(), 0), stride(sizes.size(), 1);
+  SmallVector<SlicedRange> parts;
   for (const Range &range : *known) {
-    AffineExpr &size = sizes[size_t(range.axis)];
+    AffineExpr size = sizes[size_t(range.axis)];
     bool isClosed = NodeImport::known(size) && NodeImport::known(range.end);
     auto part = isClosed || !NodeImport::known(size)
                     ? slicedRange(n.graph.shapes, size, range.start, range.end, range.step)
                     : std::nullopt;
-    auto start = part ? firstOf(n, range, *part) : std::nullopt;
-    if (!start)
+    if (!part || (!firstOf(range, *part) && !NodeImport::known(range.start)))
       return dynamic();
+    parts.push_back(*part);
+  }
+  for (auto [range, part] : llvm::zip_equal(*known, parts)) {
+    auto start = firstOf(range, part);
+    if (!start) {
+      x = cutBefore(n, x, range);
+      start = NodeImport::known(range.start);
+    }
     first[size_t(range.axis)] = *start;
-    size = part->count;
+    sizes[size_t(range.axis)] = part.count;
     stride[size_t(range.axis)] = range.step;
   }
   if (n.graph.shapes.tensorType(n.element(x), sizes) == x.getType() &&

@@ -1,9 +1,8 @@
 // Operators that rearrange elements by rules known from attributes and shapes alone.
+#include "compiler/graph/Checks.h"
 #include "frontends/onnx/ComputedAxes.h"
 #include "frontends/onnx/Loops.h"
 #include "frontends/onnx/Windows.h"
-
-#include <limits>
 
 using namespace tensmith::graph;
 
@@ -132,55 +131,39 @@ LogicalResult concat(NodeImport &n) {
   return n.give({n.graph.concat(operands, n.intAttr("axis", 1))});
 }
 
-/// Parts of sizes that only the run tells: slices between their running sums, of which the last
-/// ends with the dimension, or the run fails.
-LogicalResult splitAt(NodeImport &n, Value sizes, int64_t axis) {
-  int64_t count = n.node.output_size();
-  if (NodeImport::known(n.dims(sizes)[0]).value_or(count) != count)
-    return n.error("has not one size for each of its " + llvm::Twine(count) + " outputs");
-  sizes = n.reshape(sizes, {n.size(count)}); // which the run checks
-  Value x = n.input(0), ends = n("graph.cumsum", {sizes}, n.integer("axis", 0));
-  Value starts = n.sub(ends, sizes);
+/// Parts whose sizes, i64 scalars of known contents, are expressions of sizes.
+LogicalResult splitOpen(NodeImport &n, ArrayRef<Value> sizes, int64_t axis) {
+  Value x = n.input(0), start = n.integerScalar(0);
+  AffineExpr whole = n.dims(x)[size_t(axis)], sum = n.size(0);
+  for (Value size : sizes)
+    if (auto count = n.contents(size))
+      sum = n.graph.shapes.simplify(sum + count->front());
+  if (!n.graph.shapes.equal(sum, whole))
+    makeCheck(n.builder, n.graph.location, n.graph.shapes,
+              {Condition::Relation::Equal, sum, whole,
+               "splits a dimension of {b} into parts that add up to {a}"});
   SmallVector<Value> parts;
-  for (int64_t i = 0; i < count; ++i) {
-    bool isLast = i + 1 == count;
-    Value start = n.slice(starts, {i}, {n.size(1)});
-    Value end =
-        isLast ? n.vector({std::numeric_limits<int64_t>::max()}) : n.slice(ends, {i}, {n.size(1)});
-    parts.push_back(n("graph.dynamic_slice",
-                      {x, n.cast(start, n.builder.getI64Type()),
-                       n.cast(end, n.builder.getI64Type()), n.vector({axis}), n.none()}));
-    if (isLast) {
-      Value shape = n("graph.shape", {x});
-      Value wanted = n("graph.scatter_elements",
-                       {shape, n.vector({axis}),
-                        n.cast(n.slice(sizes, {i}, {n.size(1)}), n.builder.getI64Type())},
-                       {n.integer("axis", 0)});
-      parts.back() =
-          n("graph.dynamic_reshape", {parts.back(), wanted}, {n.boolean("allowzero", true)});
-    }
+  for (Value size : sizes) {
+    parts.push_back(cropped(n, x, axis, start, size));
+    start = n.add(start, size);
   }
   return n.give(parts);
 }
 
-/// Parts whose sizes, i64 scalars of known contents, are expressions of sizes.
-LogicalResult splitOpen(NodeImport &n, ArrayRef<Value> sizes, int64_t axis) {
-  Value x = n.input(0), start = n.integerScalar(0), whole = n.sizeOf(x, axis);
+/// Parts whose sizes the run tells. Each is made a size by something of that many elements, which
+/// none has a negative number of.
+LogicalResult splitAt(NodeImport &n, Value sizes, int64_t axis) {
+  int64_t count = n.node.output_size();
+  if (NodeImport::known(n.dims(sizes)[0]).value_or(count) != count)
+    return n.error("has not one size for each of its " + llvm::Twine(count) + " outputs");
+  sizes = n.cast(n.reshape(sizes, {n.size(count)}), n.builder.getI64Type()); // which the run checks
   SmallVector<Value> parts;
-  for (Value size : sizes) {
-    bool isLast = parts.size() + 1 == sizes.size();
-    Value rest = n.sub(whole, start);
-    Value part = cropped(n, x, axis, start, isLast ? rest : size);
-    auto count = n.contents(size);
-    if (part && count && isLast) { // which the run checks to be the size
-      auto dims = n.dims(part);
-      dims[size_t(axis)] = count->front();
-      part = n.reshape(part, dims);
-    }
-    parts.push_back(part);
-    start = n.add(start, size);
+  for (int64_t i = 0; i < count; ++i) {
+    Value none = n.constant(HostTensor(DataType::Bool, {}));
+    Value row = n("graph.dynamic_broadcast", {none, n.slice(sizes, {i}, {n.size(1)})});
+    parts.push_back(n.sizeOf(row, 0));
   }
-  return n.give(parts);
+  return splitOpen(n, parts, axis);
 }
 
 LogicalResult splitKnown(NodeImport &n, ArrayRef<int64_t> sizes, int64_t axis) {

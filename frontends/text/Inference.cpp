@@ -647,11 +647,13 @@ Term *Inference::inferCall(const Expr &expr) {
       operands.push_back(expr.parts[i].get());
     return inferOperator(expr, *info, operands);
   }
+  size_t told = messages_.size();
+  Term *type = Types::find(infer(callee));
   if (!expr.arguments.empty()) {
-    error(expr.arguments[0].place, "only operators take arguments by name");
+    if (messages_.size() == told) // else there is nothing by that name
+      error(expr.arguments[0].place, "only operators take arguments by name");
     return types_.variable();
   }
-  Term *type = Types::find(infer(callee));
   if (type->kind == Term::Kind::Function && type->parts.size() != expr.parts.size()) {
     error(expr.place, "this takes " + counted(type->parts.size() - 1, "argument") + ", not " +
                           std::to_string(expr.parts.size() - 1));

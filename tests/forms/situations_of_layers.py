@@ -92,6 +92,24 @@ situation(
     "ort",
 )
 situation(
+    "maxpool_ceil_only_window_beyond",
+    "(float[1,2,1,3] x) => (float[?,?,?,?] y) { y = MaxPool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x) }",
+    {"x": f32(1, 2, 1, 3)},
+    lambda f: [numpy.stack([f["x"][..., :2].max(-1), f["x"][..., 2]], -1)],
+)
+situation(
+    "averagepool_ceil_only_window_beyond",
+    "(float[1,2,2] x) => (float[?,?,?] y) { y = AveragePool<kernel_shape=[4], strides=[3], ceil_mode=1>(x) }",
+    {"x": f32(1, 2, 2)},
+    lambda f: [f["x"].mean(-1, keepdims=True)],
+)
+situation(
+    "maxpool_ceil_dilated_only_window_beyond",
+    "(float[1,1,3,3] x) => (float[?,?,?,?] y, int64[?,?,?,?] i) { y, i = MaxPool<kernel_shape=[2,2], strides=[2,2], dilations=[3,1], ceil_mode=1>(x) }",
+    {"x": f32(1, 1, 3, 3)},
+    lambda f: [numpy.maximum.reduceat(f["x"][:, :, :1], [0, 2], 3), numpy.array([[[[int(f["x"][0, 0, 0, :2].argmax()), 2]]]])],
+)
+situation(
     "maxpool_ceil_last_window",
     (
         "(float[1,1,6,6] x) => (float[?,?,?,?] y, int64[?,?,?,?] i) { y, i = MaxPool<kernel_shape=[2,2], strides=[3,3], "

@@ -88,3 +88,23 @@ def test_operator(tmp_path, shape):
     scale, bias = (numpy_helper.to_array(each).reshape(along) for each in constants)
     [own] = tensmith.compile(path).run(x)
     numpy.testing.assert_allclose(own, normal.reshape(shape) * scale + bias, rtol=0, atol=3e-5 * abs(normal).max())
+
+
+# Breaks if groups of channels whose number the run tells are normalised by the reference evaluator.
+def test_open_channels(tmp_path):
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", ["n", "c", "h"]), ("s", ["c"]), ("t", ["c"]))]
+    graph = helper.make_graph([helper.make_node("GroupNormalization", ["x", "s", "t"], ["y"], num_groups=2)], "g", inputs,
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 3)])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    compiled = tensmith.compile(tmp_path / "m.onnx")
+    labels = {step["label"] for function in compiled.describe()["functions"] for step in function["instructions"] if step["opcode"] == "routine"}
+    assert labels <= {"shape", "size"}
+    random = numpy.random.default_rng(1)
+    for shape in ((1, 2, 5), (3, 6, 4), (2, 8, 1)):
+        x, s, t = (random.standard_normal(size, numpy.float32) for size in (shape, shape[1], shape[1]))
+        parts = x.astype(float).reshape(shape[0], 2, -1)
+        parts = (parts - parts.mean(-1, keepdims=True)) / numpy.sqrt(parts.var(-1, keepdims=True) + 1e-5)
+        wanted = parts.reshape(shape) * s[:, None] + t[:, None]
+        numpy.testing.assert_allclose(compiled.run(x, s, t)[0], wanted, rtol=0, atol=1e-4 * max(1, abs(wanted).max()))
+    with pytest.raises(tensmith.Error, match="multiple of 2"):
+        compiled.run(numpy.zeros((1, 3, 2), "float32"), numpy.zeros(3, "float32"), numpy.zeros(3, "float32"))

@@ -105,6 +105,34 @@ def test_matmul_integer_of_bytes(zeros, tmp_path):
         numpy.testing.assert_array_equal(y, (left.astype(int) - za.astype(int).reshape(-1, 1)) @ b.astype(int))
 
 
+@pytest.mark.parametrize("types", [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")], ids=str)
+@pytest.mark.parametrize("operator", ["MatMulInteger", "QLinearMatMul"])
+def test_an_open_depth_is_a_kernel(operator, types, tmp_path):
+    """Breaks if a product over as many elements as the run tells, as of probabilities and values, is evaluated by reference."""
+    scale, zero = numpy.float32(0.05), {name: numpy.array(3, name) for name in TYPES}
+    constants = {"s": scale, "za": zero[types[0]], "zb": zero[types[1]]}
+    operands = ["a", "b", "za", "zb"] if operator == "MatMulInteger" else ["a", "s", "za", "b", "s", "zb", "s", "za"]
+    result = TensorProto.INT32 if operator == "MatMulInteger" else TYPES[types[0]]
+    ours, model, schedules = compiled(tmp_path, [helper.make_node(operator, operands, ["y"])],
+                                      [helper.make_tensor_value_info("a", TYPES[types[0]], ["h", "n", "k"]),
+                                       helper.make_tensor_value_info("b", TYPES[types[1]], ["h", "k", 40])],
+                                      [helper.make_tensor_value_info("y", result, None)], constants)
+    assert any(schedule.startswith("contraction") for schedule in schedules)
+    labels = {step["label"] for function in ours.describe()["functions"] for step in function["instructions"] if step["opcode"] == "routine"}
+    assert labels <= {"shape"}
+    random = numpy.random.default_rng(7)
+    for h, n, k in ((1, 1, 1), (2, 5, 7), (1, 9, 64), (2, 3, 0), (0, 2, 3), (1, 6, 301)):
+        a, b = codes(random, (h, n, k), types[0]), codes(random, (h, k, 40), types[1])
+        sums = (a.astype(int) - 3) @ (b.astype(int) - 3)
+        y = ours.run(a, b)[0]
+        if operator == "MatMulInteger":
+            numpy.testing.assert_array_equal(y, sums)
+        else:
+            info = numpy.iinfo(types[0])
+            wanted = numpy.clip(numpy.rint(sums * float(scale)) + 3, info.min, info.max)
+            assert numpy.abs(y.astype(int) - wanted).max(initial=0) <= 1  # halves of a float
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_conv_integer(seed, tmp_path):
     """Breaks if padding is not the zero point, or channels that are no whole step run into the next pixel."""

@@ -28,6 +28,7 @@ def program(tmp_path):
 # Messages and types are tested in frontends/text/test; these need files, or the whole way.
 REJECTED = [
     ("fn main(x: f32[3]) = x + z\n", "1:26", "nothing with the name 'z'"),
+    ("fn main(x: f32[3]) = reduce_mean(x, axes = [0])\n", "1:22", "nothing with the name 'reduce_mean'"),
     ("fn f(x) = x\n", None, "has no function main"),
     ("fn main(x: f32[3]) = load(\"../secret.npy\")\n", "1:22", "only files beside the program"),
     ("fn main(x: f32[3]) = load(\"none.npy\")\n", "1:22", "can't be opened"),

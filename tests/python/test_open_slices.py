@@ -41,6 +41,39 @@ def test_between_numbers(bounds):
         numpy.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def routines(compiled):
+    return [step["label"] for function in compiled.describe()["functions"] for step in function["instructions"] if step["opcode"] == "routine"]
+
+
+# Breaks if what begins at an element that is counted from the end, or goes backwards, is cut by the reference evaluator.
+@pytest.mark.parametrize("bounds", [(-1, END), (-2, END), (-3, -1), (-5, 3), (-4, END, 2), (-1, -END, -1), (-1, -(2**63), -2), (5, 0, -2), (END, 1, -3)], ids=str)
+def test_from_the_end_are_kernels(bounds):
+    assert set(routines(tensmith.compile(sliced(*bounds)))) <= {"shape"}
+
+
+# Breaks if a dimension that is cut or read backwards is taken for another one.
+def test_of_several_dimensions():
+    names = ["start", "end", "axes", "steps"]
+    constants = {"start": [-2, 1, -1], "end": [END, -1, -(2**63)], "axes": [2, 0, 1], "steps": [1, 2, -1]}
+    compiled = tensmith.compile(model([helper.make_node("Slice", ["x", *names], ["y"])], {"x": ["n", "m", "k"]}, ["y"], constants))
+    assert set(routines(compiled)) <= {"shape"}
+    for shape in ((5, 3, 4), (1, 1, 1), (0, 2, 3), (4, 0, 2), (6, 5, 1)):
+        x = numpy.arange(numpy.prod(shape), dtype="float32").reshape(shape)
+        numpy.testing.assert_array_equal(numpy.asarray(compiled(x)), x[1:-1:2, ::-1, -2:])
+
+
+# Breaks if what is rolled, as windows of attention are, is cut by the reference evaluator, or at a wrong place.
+@pytest.mark.parametrize("shift", [-2, 1])
+def test_rolled(shift):
+    nodes = [helper.make_node("Slice", ["x", "cut", "end", "axis"], ["a"]), helper.make_node("Slice", ["x", "zero", "cut", "axis"], ["b"]),
+             helper.make_node("Concat", ["a", "b"], ["y"], axis=1)]  # fmt: skip
+    compiled = tensmith.compile(model(nodes, {"x": [2, "n", 3]}, ["y"], {"cut": [-shift], "end": [END], "zero": [0], "axis": [1]}))
+    assert set(routines(compiled)) <= {"shape"}
+    for size in (1, 2, 5, 9) if shift == 1 else (2, 5, 9):
+        x = numpy.arange(6 * size, dtype="float32").reshape(2, size, 3)
+        numpy.testing.assert_array_equal(numpy.asarray(compiled(x)), numpy.roll(x, shift, 1))
+
+
 def test_to_the_length_of_another_input():
     """Fails where an end that only the run tells must lie within the dimension."""
     nodes = [helper.make_node("Shape", ["z"], ["m"]), helper.make_node("Slice", ["x", "zero", "m"], ["s"]), helper.make_node("Cos", ["s"], ["y"])]

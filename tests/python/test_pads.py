@@ -149,3 +149,25 @@ def test_gradient(mode, shape, form):
     places = padded(np.arange(6), [-2], [3], mode) if mode != "constant" else np.array([2, 3, 4, 5, 6, 6, 6])
     want = np.bincount(places, weights=w, minlength=7)[:6]
     np.testing.assert_allclose(got, want)
+
+
+# Breaks if nothing is known of sizes that are turned: exporters write pads dimension by dimension, the last first, and turn them.
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_counts_as_exporters_turn_them(mode):
+    """To multiples of 4, at the ends of the last two dimensions."""
+    node = helper.make_node
+    constants = {"four": 4, "zeros": [0] * 4, "zero": [0], "pairs": [-1, 2], "back": [-1], "first": [-(2**63) + 1], "flat": [-1]}
+    nodes = [node("Shape", ["x"], ["h"], start=2, end=3), node("Shape", ["x"], ["w"], start=3, end=4)]
+    for size in "hw":
+        nodes += [node("Mod", [size, "four"], [f"{size}0"]), node("Sub", ["four", f"{size}0"], [f"{size}1"]), node("Mod", [f"{size}1", "four"], [f"{size}2"])]
+    nodes += [node("Concat", ["zero", "w2", "zero", "h2", "zeros"], ["all"], axis=0), node("Reshape", ["all", "pairs"], ["p"]),
+              node("Slice", ["p", "back", "first", "zero", "back"], ["q"]), node("Transpose", ["q"], ["r"], perm=[1, 0]),
+              node("Reshape", ["r", "flat"], ["s"]), node("Pad", ["x", "s"], ["y"], mode=mode)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, ["b", "c", "h", "w"])], [helper.make_tensor_value_info("y", T.FLOAT, None)],
+                              [onnx.numpy_helper.from_array(np.array(v, np.int64), k) for k, v in constants.items()])  # fmt: skip
+    compiled = tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString())
+    routines = [step["label"] for function in compiled.describe()["functions"] for step in function["instructions"] if step["opcode"] == "routine"]
+    assert set(routines) <= {"shape"}
+    for h, w in ((5, 6), (8, 4), (7, 9)):
+        x = np.arange(2 * h * w, dtype=np.float32).reshape(1, 2, h, w)
+        np.testing.assert_array_equal(compiled.run(x)[0], np.pad(x, ((0, 0), (0, 0), (0, -h % 4), (0, -w % 4)), mode=mode))

@@ -69,8 +69,41 @@ def test_parts_by_data(form):
         for got, want in zip(compiled.run(x, np.array(sizes)), np.split(x, np.cumsum(sizes)[:-1]), strict=True):
             np.testing.assert_array_equal(got, want)
     for wrong in ([2, 2, 2], [4, 4, 4]):
-        with pytest.raises(tensmith.Error):
+        with pytest.raises(tensmith.Error, match="dimension of 7 into parts that add up to"):
             compiled.run(x, np.array(wrong))
+
+
+# Breaks if the parts are slices, which are clamped: a part of -1 elements begins before the one behind it.
+@pytest.mark.parametrize("wrong", [[-1, 4, 4], [4, 4, -1], [-7, 7, 7]], ids=str)
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_no_part_is_negative(form, wrong):
+    node = helper.make_node("Split", ["x", "s"], ["a", "b", "c"], axis=0)
+    for extra, constants in (([("s", T.INT64, [3])], {}), ([], {"s": np.array(wrong)})):
+        with pytest.raises(tensmith.Error, match="negative|size -"):
+            compiled = tensmith.compile(split_model([node], ["N", 2], ["a", "b", "c"], 13, extra=extra, constants=constants), **form)
+            compiled.run(np.zeros((7, 2), np.float32), *([np.array(wrong)] if extra else []))
+
+
+# Breaks if the sum of the parts is seen by the number of elements, which is none.
+@pytest.mark.parametrize("given", ["known", "by data"])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_parts_of_no_elements_add_up(form, given):
+    node = helper.make_node("Split", ["x", "s"], ["a", "b"], axis=0)
+    extra, constants = ([("s", T.INT64, [2])], {}) if given == "by data" else ([], {"s": np.array([3, 4])})
+    compiled = tensmith.compile(split_model([node], ["N", "M"], ["a", "b"], 13, extra=extra, constants=constants), **form)
+    sizes = [np.array([3, 4])] if extra else []
+    assert [part.shape for part in compiled.run(np.zeros((7, 0), np.float32), *sizes)] == [(3, 0), (4, 0)]
+    for wrong in (0, 6, 8):
+        with pytest.raises(tensmith.Error, match=f"dimension of {wrong} into parts that add up to 7"):
+            compiled.run(np.zeros((wrong, 0), np.float32), *sizes)
+
+
+# Breaks if parts that the run tells are cut by the reference evaluator.
+def test_parts_by_data_are_kernels():
+    node = helper.make_node("Split", ["x", "s"], ["a", "b"], axis=0)
+    plan = tensmith.compile(split_model([node], ["N", "M"], ["a", "b"], 13, extra=[("s", T.INT64, [2])])).describe()
+    routines = [step["label"] for function in plan["functions"] for step in function["instructions"] if step["opcode"] == "routine"]
+    assert not {"dynamic_slice", "dynamic_reshape", "dynamic_pad"} & set(routines), routines
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)

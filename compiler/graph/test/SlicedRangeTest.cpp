@@ -23,6 +23,12 @@ protected:
     return value ? value.getValue() : -1;
   }
   static int64_t expected(int64_t size, int64_t start, int64_t end, int64_t step = 1) {
+    if (step < 0) {
+      start =
+          std::clamp<int64_t>(start < 0 ? start + size : start, 0, std::max<int64_t>(size, 1) - 1);
+      end = std::clamp<int64_t>(end < 0 ? end + size : end, -1, size - 1);
+      return size > 0 && start > end ? (start - end - 1) / -step + 1 : 0;
+    }
     start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
     end = std::clamp<int64_t>(end < 0 ? end + size : end, 0, size);
     return end > start ? (end - start - 1) / step + 1 : 0;
@@ -47,6 +53,26 @@ TEST_F(SlicedRangeOf, BetweenNumbers) {
           if (at(range->count, size, 0))
             EXPECT_EQ(at(range->first, size, 0),
                       start < 0 ? std::max<int64_t>(size + start, 0) : start);
+        }
+      }
+}
+
+// Breaks when what is read backwards is clamped as what is read forwards.
+TEST_F(SlicedRangeOf, Backwards) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  for (int64_t step : {int64_t(-1), int64_t(-2), int64_t(-3), kLeast})
+    for (int64_t start : {-1, 0, 1, 2, 3, 4, std::numeric_limits<int32_t>::max()})
+      for (int64_t end : {kLeast, int64_t(std::numeric_limits<int32_t>::min()), int64_t(-4),
+                          int64_t(-2), int64_t(-1), int64_t(0), int64_t(1), int64_t(3)}) {
+        auto range = slicedRange(shapes, n, number(start), number(end), step);
+        ASSERT_TRUE(range) << start << ":" << end << ":" << step;
+        for (int64_t size = 0; size < 8; ++size) {
+          EXPECT_EQ(at(range->count, size, 0),
+                    expected(size, start, end, std::max<int64_t>(step, -100)))
+              << start << ":" << end << ":" << step << " of " << size;
+          if (at(range->count, size, 0))
+            EXPECT_EQ(at(range->first, size, 0),
+                      start < 0 ? size + start : std::min<int64_t>(start, size - 1));
         }
       }
 }
@@ -94,8 +120,8 @@ TEST_F(SlicedRangeOf, TheSmallerOfNumbersThatMayBeNegative) {
 }
 
 TEST_F(SlicedRangeOf, WhatOnlyTheRunTells) {
-  EXPECT_FALSE(slicedRange(shapes, n, number(-1), number(0), -1));
-  EXPECT_FALSE(slicedRange(shapes, n, number(0), m - 3, 1)); // may count from the end
+  EXPECT_FALSE(slicedRange(shapes, n, number(-2), number(0), -1)); // of one it is the first
+  EXPECT_FALSE(slicedRange(shapes, n, number(0), m - 3, 1));       // may count from the end
   EXPECT_TRUE(slicedRange(shapes, number(9), number(7), number(0), -2));
 }
 

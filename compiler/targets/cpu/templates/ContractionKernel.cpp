@@ -364,9 +364,11 @@ const Template kContraction = {
     .storesAtPitch = [](Operation *) { return true; },
     .distrusts = [](graph::KernelOp, Operation *op, const Machine &machine) -> const char * {
       auto match = matchContraction(op);
-      return match && match->step != stepOf(machine, getElementTypeOrSelf(match->left.getType()),
-                                            getElementTypeOrSelf(match->panels.getType()),
-                                            match->accumulator)
+      if (!match || match->step == 1) // which any machine multiplies, and an open depth has
+        return nullptr;
+      return match->step != stepOf(machine, getElementTypeOrSelf(match->left.getType()),
+                                   getElementTypeOrSelf(match->panels.getType()),
+                                   match->accumulator)
                  ? "its panels are not laid out for this machine"
                  : nullptr;
     },
