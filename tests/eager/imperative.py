@@ -113,6 +113,55 @@ def closures_that_mutate(convert):
 
 
 @program
+def data_classes_that_are_made(convert):
+    """Defaults, factories, fields that are no parameters, what only `__post_init__` is given, names alone, frozen, and derived ones."""
+
+    @dataclasses.dataclass
+    class Node:
+        x: object
+        scale: dataclasses.InitVar[float] = 2.0
+        depth: int = 0
+        log: list = dataclasses.field(default_factory=list)
+        seen: dict = dataclasses.field(default_factory=dict, init=False)
+
+        def __post_init__(self, scale):
+            self.x = self.x * scale
+            self.log.append(self.depth)
+
+    @dataclasses.dataclass(kw_only=True)
+    class Leaf(Node):
+        rate: float
+
+    @dataclasses.dataclass(frozen=True)
+    class Setting:
+        rate: float = 0.5
+        names: tuple = ("a", "b")
+
+        def __post_init__(self):
+            if self.rate > 0.8:
+                raise ValueError(f"a rate of {self.rate}")
+
+    kept = Node(tnp.zeros(2))
+
+    @convert
+    def step(x, rate):
+        node = Node(x, depth=1)
+        for _ in range(2):
+            node = Node(tnp.tanh(node.x), 0.5, node.depth + 1, node.log)
+        leaf = Leaf(x=node.x, rate=rate, log=[*node.log])
+        try:
+            setting = Setting(leaf.rate)
+        except ValueError as error:
+            setting = Setting(names=(str(error),))
+        kept.x = kept.x + leaf.x * setting.rate
+        kept.log = node.log
+        return kept.x, [setting.names, leaf.log, leaf.seen], setting
+
+    out = [step(tnp.asarray([i, 1.0]), rate) for i, rate in enumerate([0.1, 0.2, 0.9, 0.3, 0.95, 0.4, 0.5])]
+    return [(plain(x), told, dataclasses.astuple(setting)) for x, told, setting in out], plain(kept.x), kept.log
+
+
+@program
 def data_classes(convert):
     @dataclasses.dataclass
     class State:

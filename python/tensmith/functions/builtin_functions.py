@@ -82,6 +82,13 @@ def rules_of(calls):
         check_name(name)
         calls.objects.set_attribute(x, name, value)
 
+    def set_as_objects_are(x, name, value):
+        """`object.__setattr__`, as the `__init__` of a frozen data class has it."""
+        check_name(name)
+        if isinstance(x, Tensor):
+            raise NotConvertible("object.__setattr__ of a tensor has no conversion")
+        calls.objects.set_attribute(x, name, value, object.__setattr__)
+
     def kind_of(x):
         return type(plain(x))
 
@@ -150,7 +157,7 @@ def rules_of(calls):
         filter: lambda f, x: r.make(each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)),
         any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
         isinstance: is_instance, issubclass: is_subclass, type: kind_of, getattr: attribute, hasattr: has,
-        id: identity, setattr: set_attribute, sorted: sorted_,
+        id: identity, setattr: set_attribute, object.__setattr__: set_as_objects_are, sorted: sorted_,
         iter: lambda x: r.make(calls.iterate(x)), next: next_, callable: lambda x: calls.recording.special(type(x), "__call__") is not None,
     }  # fmt: skip
 
