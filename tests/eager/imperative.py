@@ -13,6 +13,7 @@ import functools
 import pickle
 import random
 import threading
+import typing
 
 import numpy
 
@@ -159,6 +160,37 @@ def data_classes_that_are_made(convert):
 
     out = [step(tnp.asarray([i, 1.0]), rate) for i, rate in enumerate([0.1, 0.2, 0.9, 0.3, 0.95, 0.4, 0.5])]
     return [(plain(x), told, dataclasses.astuple(setting)) for x, told, setting in out], plain(kept.x), kept.log
+
+
+@program
+def named_tuples_that_are_replaced(convert):
+    """A filter's state, by the methods that a named tuple has."""
+
+    class State(typing.NamedTuple):
+        mean: object
+        seen: int = 0
+        names: tuple = ("a",)
+
+        @classmethod
+        def begin(cls, x):
+            return cls._make([x * 0.0, 0, cls._field_defaults["names"]])
+
+    state = State.begin(tnp.asarray([1.0, 2.0]))
+
+    @convert
+    def step(state, x):
+        moved = state._replace(mean=state.mean * 0.9, seen=state.seen + 1)
+        if x is None:
+            return moved
+        moved = state.begin(moved.mean)._replace(names=(*moved.names, "b")[-2:], seen=moved.seen)
+        told = moved._asdict()
+        return State._make([told["mean"] + x, told["seen"], told["names"] if len(moved._fields) == 3 else ()])
+
+    out = []
+    for i in range(9):
+        state = step(state, None if i % 4 == 3 else tnp.asarray([i, 1.0]))
+        out.append([plain(state.mean), state.seen, list(state.names)])
+    return out
 
 
 @program

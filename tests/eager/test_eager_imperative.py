@@ -73,3 +73,16 @@ def test_the_init_of_a_data_class_is_converted_where_its_text_is_known():
         assert float(other(tnp.asarray([i, 1.0]))) == 2.0 * (i + 1)
     assert other.statistics()["converted"] == 0
     assert "the source of __init__ is not there" in other.explain()
+
+
+@pytest.mark.parametrize("name", ["data_classes_that_are_made", "named_tuples_that_are_replaced"])
+def test_what_makes_objects_by_generated_methods_is_converted(name):
+    # Breaks if a data class's `__init__`, `object.__setattr__`, or a named tuple's `_replace`, `_make`, `_asdict` and own attributes keep a step imperative.
+    converted = []
+
+    def converting(function):
+        converted.append(ts.function(function))
+        return converted[-1]
+
+    imperative.PROGRAMS[name](converting)
+    assert converted[0].statistics()["converted"] >= 4, converted[0].explain()

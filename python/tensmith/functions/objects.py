@@ -95,6 +95,8 @@ class Objects:
             return getattr(x, name)
         if isinstance(found, types.FunctionType):
             return types.MethodType(found, x)
+        if not is_member(x) and found is not NOTHING:
+            return self._bound_to_class(cls, name, found, None)
         raise NotConvertible(f"{cls.__qualname__}.{name} has no conversion")
 
     def _of_tensor(self, x, name):
