@@ -372,6 +372,20 @@ def test_what_is_recorded_for_other_sizes_is_the_same_graph():
     assert counts["conversions"] == 2 and counts["compilations"] == 2, function.explain()
 
 
+def test_sizes_that_can_not_be_open_share_a_graph():
+    # Breaks if each size that the program looks at has a graph of its own: the first has, as it may be the only one, and the others have theirs together.
+    def step(x):
+        return tnp.sum(tnp.tanh(x) * tnp.reshape(tnp.linspace(0.0, 1.0, x.shape[0], dtype=tnp.float32), (-1, 1)), axis=0)
+
+    function = ts.function(step)
+    for length in (5, 6, 7, 9, 11):
+        for _ in range(3):
+            x = tensor(length, 4)
+            assert numpy.allclose(function(x).numpy(), step(x).numpy(), 1e-5)
+    counts = function.statistics()
+    assert counts["conversions"] == 5 and counts["compilations"] == 2, function.explain()
+
+
 def test_windows_that_lie_side_by_side_need_no_places(monkeypatch):
     # Breaks if a picture's sizes are open in the graph of a call: the places of a pool's maxima are then evaluated.
     function, texts = ts.function(speculated.pooled), []

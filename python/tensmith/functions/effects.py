@@ -219,12 +219,11 @@ class Effects:
             residual.check_several("distinct", recording.mutable, [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
         if not recording.graph_outputs:
             return Ended(residual, result, [])
-        text, arrays, kinds = recording.tape.program(recording.graph_outputs)
-        entries = [next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None) for array in arrays]
-        # Shapes of what is computed before the graph runs, as tables of a recursion's objects, are no assumptions.
-        if recording.opening.is_of_one_size() and not any(entry and entry.made and entry.copy.ndim for entry in entries):
-            text, _, _ = recording.tape.program(recording.graph_outputs, True)
-        inputs, shapes = [entry.code if entry else array for entry, array in zip(entries, arrays)], [array.shape for array in arrays]
+        text, arrays, kinds = recording.tape.program(recording.graph_outputs, recording.opening.is_of_one_size())
+        inputs, shapes = [], [array.shape for array in arrays]
+        for array in arrays:
+            entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)
+            inputs.append(entry.code if entry else array)
         return Ended(residual, result, inputs, text, kinds, shapes)
 
 

@@ -78,7 +78,8 @@ class OpenSizes:
             shapes.append(shape)
 
     def is_of_one_size(self):
-        """Whether each tensor had the same sizes in all calls that were recorded: a graph of these alone is quicker than one of any."""
+        """Whether each tensor had the same sizes in all calls that were recorded: a graph of these alone is quicker than one of any. They are assumptions, and
+        what is made of numbers before the graph runs has sizes that the code says."""
         return not self.sizes and all(len(shapes) == 1 for shapes in self._seen.values())
 
     def is_usual(self):
