@@ -186,7 +186,10 @@ Status Coexecution::redo(const Deed &deed) {
   case Deed::Kind::Concat:
     return concatenateInto(deed.attributes().integer("axis"), deed.operands, deed.results[0]);
   case Deed::Kind::Write:
-    return copyInto(deed.results[0], deed.operands[0]);
+    for (size_t i = 0; i < deed.results.size(); ++i)
+      if (Status status = copyInto(deed.results[i], deed.operands[i]); !status.ok())
+        return status;
+    return {};
   case Deed::Kind::View:
   case Deed::Kind::Read:
     return {};

@@ -121,8 +121,8 @@ public:
   Result<std::vector<Array>> program(std::shared_ptr<const Compiled> compiled, Arrays operands,
                                      const std::vector<reference::ResultType> &types);
   Result<Array> concat(int64_t axis, Arrays operands, DataType type, Shape shape);
-  /// Of one type and shape. False: the caller is to do it, now.
-  Result<bool> write(const Array &to, const Array &from);
+  /// Pairs of one type and shape, as one deed. The numbers of those that the caller is to do, now.
+  Result<std::vector<size_t>> write(Arrays to, Arrays from);
   void view(const Array &of, const Array &view, const ViewStep &step);
   /// Before elements are taken, or given to others to write, outside of the graph: told to all
   /// steps that have met the tensor.

@@ -383,32 +383,43 @@ Result<Array> Coexecution::concat(int64_t axis, Arrays operands, DataType type, 
   return results->front();
 }
 
-Result<bool> Coexecution::write(const Array &to, const Array &from) {
+Result<std::vector<size_t>> Coexecution::write(Arrays to, Arrays from) {
   Entry entry;
-  if (Status status = settleOthers(this, to, /*toWrite=*/true); !status.ok())
-    return status;
-  Known *target = find(to), *source = find(from);
-  if (to.storage()->isShared() || isComplex(to.type()) ||
-      (!target && !(source && source->isMade))) {
-    if (target)
-      if (Status status = meetRead(to, /*toWrite=*/true); !status.ok())
-        return status;
-    return false;
-  }
+  std::vector<size_t> left;
+  std::vector<Array> written;
   Deed deed{Deed::Kind::Write};
   beginSignature('w');
-  Array operand = from;
-  if (Status status = takeOperand(operand, deed); !status.ok())
-    return status;
-  signature_.which.push_back(meetStorage(to).number);
-  append(signature_.what, to);
-  deed.operands.push_back(std::move(operand));
-  if (Status status = keep(std::move(deed)); !status.ok())
-    return status;
-  giveResults({&to, 1});
-  if (Status status = go(); !status.ok())
-    return status;
-  return true;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (Status status = settleOthers(this, to[i], /*toWrite=*/true); !status.ok())
+      return status;
+    const Known *source = find(from[i]);
+    if (to[i].storage()->isShared() || isComplex(to[i].type()) ||
+        (!find(to[i]) && !(source && source->isMade))) {
+      left.push_back(i);
+      continue;
+    }
+    Array operand = from[i];
+    if (Status status = takeOperand(operand, deed); !status.ok())
+      return status;
+    deed.operands.push_back(std::move(operand));
+    written.push_back(to[i]);
+  }
+  for (const Array &each : written) {
+    signature_.which.push_back(meetStorage(each).number);
+    append(signature_.what, each);
+  }
+  if (!written.empty()) {
+    if (Status status = keep(std::move(deed)); !status.ok())
+      return status;
+    giveResults(written);
+    if (Status status = go(); !status.ok())
+      return status;
+  }
+  for (size_t i : left)
+    if (find(to[i]))
+      if (Status status = meetRead(to[i], /*toWrite=*/true); !status.ok())
+        return status;
+  return left;
 }
 
 void Coexecution::view(const Array &of, const Array &view, const ViewStep &step) {

@@ -484,6 +484,33 @@ Status checkWritable(const Array &to) {
 
 Status beforeWrite(const Array &to) { return Tape::keepInputs(*to.storage()); }
 
+/// What tapes have been told of: by the step that is under way, which may put it off, or now.
+static Status writeAll(Arrays to, Arrays from) {
+  for (const Array &each : to)
+    if (Status status = beforeWrite(each); !status.ok())
+      return status;
+  std::vector<size_t> left;
+  if (Coexecution *step = Coexecution::current()) {
+    Result<std::vector<size_t>> told = step->write(to, from);
+    if (!told.ok())
+      return told.status();
+    left = std::move(*told);
+  } else {
+    for (size_t i = 0; i < to.size(); ++i) {
+      if (Status status = Coexecution::read(to[i], /*toWrite=*/true); !status.ok())
+        return status;
+      left.push_back(i);
+    }
+  }
+  for (size_t i : left) {
+    if (Status status = readOfSteps({&from[i], 1}); !status.ok())
+      return status;
+    if (Status status = copyInto(to[i], from[i]); !status.ok())
+      return status;
+  }
+  return {};
+}
+
 Status assign(const Array &to, const Array &from) {
   orderForks();
   if (Status status = checkWritable(to); !status.ok())
@@ -498,20 +525,21 @@ Status assign(const Array &to, const Array &from) {
   if (Status status = tellTapes([&](Tape &tape) { return tape.write(to, *converted); });
       !status.ok())
     return status;
-  if (Status status = beforeWrite(to); !status.ok())
-    return status;
-  if (Coexecution *step = Coexecution::current()) {
-    Result<bool> isLeft = step->write(to, *source);
-    if (!isLeft.ok())
-      return isLeft.status();
-    if (*isLeft)
-      return {};
-  } else if (Status status = Coexecution::read(to, /*toWrite=*/true); !status.ok()) {
-    return status;
+  return writeAll({&to, 1}, {&*source, 1});
+}
+
+Status assignAll(Arrays to, Arrays from) {
+  orderForks();
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (Status status = checkWritable(to[i]); !status.ok())
+      return status;
+    if (to[i].type() != from[i].type() || to[i].shape() != from[i].shape())
+      return invalidArgument("values are assigned pairwise to places of their type and shape");
+    if (Status status = tellTapes([&](Tape &tape) { return tape.write(to[i], from[i]); });
+        !status.ok())
+      return status;
   }
-  if (Status status = readOfSteps({&*source, 1}); !status.ok())
-    return status;
-  return copyInto(to, *source);
+  return writeAll(to, from);
 }
 
 Status copyInto(const Array &to, const Array &source) {

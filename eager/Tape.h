@@ -131,7 +131,8 @@ public:
     std::vector<Array> inputs;
     std::vector<Value> outputs;
   };
-  Program program(std::span<const Number> outputs) const;
+  /// `hasOwnSizes`: it is of the sizes that there are, and of no others.
+  Program program(std::span<const Number> outputs, bool hasOwnSizes = false) const;
 
   /// Leaves that were read (Array.h), and their values.
   const std::vector<std::pair<Array, Number>> &leaves() const { return leaves_; }

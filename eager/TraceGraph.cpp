@@ -28,7 +28,10 @@ Status tell(Tape &tape, const Deed &deed) {
   case Deed::Kind::Program:
     return tape.record("program", textAttribute(deed.program->text), deed.operands, deed.results);
   case Deed::Kind::Write:
-    return tape.write(deed.results[0], deed.operands[0]);
+    for (size_t i = 0; i < deed.results.size(); ++i)
+      if (Status status = tape.write(deed.results[i], deed.operands[i]); !status.ok())
+        return status;
+    return {};
   case Deed::Kind::View:
   case Deed::Kind::Read:
     return {};
@@ -94,7 +97,8 @@ Status build(Segment &segment, const SegmentSource &of) {
     if (Status status = tell(*tape, *deed); !status.ok())
       return status;
     if (deed->kind == Deed::Kind::Write)
-      written.insert(of.numbers.at(deed->results[0].storage().get()));
+      for (const Array &to : deed->results)
+        written.insert(of.numbers.at(to.storage().get()));
   }
   segment.outputs.clear();
   std::vector<Tape::Number> numbers;

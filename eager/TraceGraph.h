@@ -40,7 +40,7 @@ struct Meaning {
 };
 
 /// What a step does, in the order of its program. Of kinds that compute, `operands` to `results`; a
-/// write has the array that is written as its one result.
+/// write has the arrays that are written as its results, each from the operand of its place.
 struct Deed {
   enum class Kind : uint8_t { Operation, Program, Concat, Write, View, Read };
   Kind kind;

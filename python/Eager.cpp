@@ -65,6 +65,18 @@ Array copied(const Array &array) {
   return result;
 }
 
+/// Each tensor's elements become those of the value at its place, which has its type and shape.
+void assignAll(const std::vector<Tensor *> &tensors, const std::vector<Tensor *> &values) {
+  if (tensors.size() != values.size())
+    throw nb::value_error("as many values as tensors are assigned");
+  std::vector<Array> to, from;
+  for (const Tensor *tensor : tensors)
+    to.push_back(tensor->array);
+  for (const Tensor *value : values)
+    from.push_back(value->array);
+  check(eager::assignAll(to, from));
+}
+
 /// A view, and what it is of it.
 Tensor viewed(const Tensor &of, const Array &view, eager::ViewStep step) {
   check(eager::tellView(of.array, view, std::move(step)));
@@ -198,6 +210,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
     return a.array.storage() == b.array.storage();
   });
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
+  m.def("assign_all", assignAll);
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
   m.def("permute", permuted);
   m.def("broadcast_to", broadcast);

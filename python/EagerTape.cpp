@@ -26,8 +26,8 @@ Tape &usable(Tape &tape) {
   return tape;
 }
 
-nb::tuple programOf(Tape &tape, const std::vector<int> &outputs) {
-  Tape::Program program = usable(tape).program(outputs);
+nb::tuple programOf(Tape &tape, const std::vector<int> &outputs, bool hasOwnSizes) {
+  Tape::Program program = usable(tape).program(outputs, hasOwnSizes);
   nb::list inputs, types;
   for (Array &input : program.inputs)
     inputs.append(nb::cast(Tensor{std::move(input)}));
@@ -158,7 +158,7 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
       .def("renew_leaves", &Tape::renewLeaves)
       .def("unrenewed", &Tape::unrenewed)
       .def("add", addStep)
-      .def("program", programOf)
+      .def("program", programOf, nb::arg("outputs"), nb::arg("has_own_sizes") = false)
       .def("leaves",
            [](const Tape &tape) {
              nb::list list;

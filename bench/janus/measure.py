@@ -8,6 +8,7 @@ losses of ours are the same.
 All ways take turns, a tenth of the steps at a time, on the same data. Figures are milliseconds a step in CPU time of the process, one thread: the least and the
 median over the tenths but the first, in which programs are converted and compiled, and the median of the ratios within them; `first_s`: what the first tenth takes.
 `torch`, `torch.compile`: the same sources with PyTorch's names (words_of_torch.py); what its compiler refuses is told in its words.
+`language`: the same model in Tensmith's language, by a compiled step of training (words_of_language.py), whose first weights are other ones.
 `apart`: by how much losses differ at most, as parts of them. Rounding grows in training. Programs that act play the games of the first way (cart_pole.py): a
 policy is asked in each step, but a rounded probability chooses no other action.
 
@@ -31,6 +32,7 @@ BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
 sys.path[:0] = [str(BUILD / "python"), str(pathlib.Path(__file__).parent)]
 
 import programs_of_janus  # noqa: E402
+import words_of_language  # noqa: E402
 
 import tensmith as ts  # noqa: E402
 
@@ -115,6 +117,8 @@ def measured(name, steps, scale):
         ts.nn.manual_seed(3)
         ways[way] = programs_of_janus.PROGRAMS[name](convert, scale)
     ways |= of_torch(name, scale)
+    if name in words_of_language.MODELS:
+        ways["language"] = None, words_of_language.step_of(name, scale)
     times, losses, refused = {way: [] for way in ways}, {way: [] for way in ways}, {}
     size = max(1, steps // PARTS)
     for first in range(0, steps, size):
@@ -133,7 +137,7 @@ def measured(name, steps, scale):
     apart = max(abs(a - b) / max(1e-3, abs(a)) for a, b in zip(losses["eager"], losses["converted"]))
     result = {way: {"least_ms": min(t[1:]) * 1e3, "median_ms": statistics.median(t[1:]) * 1e3, "first_s": t[0] * size} for way, t in times.items() if way not in refused}
     ratios = {f"{way}_to_converted": statistics.median(a / b for a, b in zip(times[way][1:], times["converted"][1:])) for way in result if way != "converted"}
-    return {**result, **ratios, "apart": apart, "refused": refused, "statistics": ways["converted"][0].statistics()}
+    return {**result, **ratios, "apart": apart, "refused": refused, "statistics": ways["converted"][0].statistics(), "load_average": round(os.getloadavg()[0], 1)}
 
 
 def main():

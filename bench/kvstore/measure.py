@@ -1,6 +1,6 @@
 """What staleness costs: test accuracy on Fashion-MNIST of one process, of rounds, and of workers that may be ahead, by seed.
 
-    PYTHONPATH=build/dev/python python bench/kvstore/measure.py [--workers 4] [--epochs 2] [--seeds 3] [--json bench/results/kvstore.json]
+    PYTHONPATH=build/dev/python python bench/kvstore/measure.py [--workers 2,4] [--epochs 2] [--seeds 3] [--json bench/results/kvstore.json]
 
 Needs the package dataset-fashion-mnist and a checkout that ./run has built.
 """
@@ -21,15 +21,17 @@ def accuracy(command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--workers", default="2,4", help="how many processes learn together, several ways")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--json", type=pathlib.Path)
     given = parser.parse_args()
-    launch = ["-m", "tensmith.kvstore", "--workers", given.workers]
-    ways = {"one process": ([], "local"), "rounds": (launch, "sync"), "stale by 3": ([*launch, "--stale", 3], "stale"),
-            "stale by any": ([*launch, "--stale", "any"], "stale")}  # fmt: skip
+    ways = {"one process": ([], "local")}
+    for count in given.workers.split(","):
+        launch = ["-m", "tensmith.kvstore", "--workers", count]
+        ways |= {f"{count} workers, rounds": (launch, "sync"), f"{count} workers, stale by 3": ([*launch, "--stale", 3], "stale"),
+                 f"{count} workers, stale by any": ([*launch, "--stale", "any"], "stale")}  # fmt: skip
     rows = []
     for name, (begin, kind) in ways.items():
         found = [accuracy([*begin, LEARN, kind, given.epochs, given.batch, seed]) for seed in range(given.seeds)]

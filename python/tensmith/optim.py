@@ -48,10 +48,8 @@ class _Update:
     def __call__(self, parameters, gradients, states, numbers):
         kept = len(states[0]) if states else 0
         given = [*parameters, *gradients, *(x for each in states for x in each), *numbers]
-        results = iter(self._program([given[i] if isinstance(i, int) else i for i in self._sources], self._types))
-        for parameter, own in zip(parameters, states):
-            for x in [parameter, *own[:kept]]:
-                x[...] = next(results)
+        results = self._program([given[i] if isinstance(i, int) else i for i in self._sources], self._types)
+        _eager.assign_all([x for parameter, own in zip(parameters, states) for x in (parameter, *own[:kept])], results)
 
 
 class Optimizer:

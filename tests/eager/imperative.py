@@ -13,6 +13,7 @@ import functools
 import pickle
 import random
 import threading
+import typing
 
 import numpy
 
@@ -110,6 +111,86 @@ def closures_that_mutate(convert):
 
     out = [plain(step(tnp.asarray([i, 1.0]))) for i in range(7)]
     return out, seen
+
+
+@program
+def data_classes_that_are_made(convert):
+    """Defaults, factories, fields that are no parameters, what only `__post_init__` is given, names alone, frozen, and derived ones."""
+
+    @dataclasses.dataclass
+    class Node:
+        x: object
+        scale: dataclasses.InitVar[float] = 2.0
+        depth: int = 0
+        log: list = dataclasses.field(default_factory=list)
+        seen: dict = dataclasses.field(default_factory=dict, init=False)
+
+        def __post_init__(self, scale):
+            self.x = self.x * scale
+            self.log.append(self.depth)
+
+    @dataclasses.dataclass(kw_only=True)
+    class Leaf(Node):
+        rate: float
+
+    @dataclasses.dataclass(frozen=True)
+    class Setting:
+        rate: float = 0.5
+        names: tuple = ("a", "b")
+
+        def __post_init__(self):
+            if self.rate > 0.8:
+                raise ValueError(f"a rate of {self.rate}")
+
+    kept = Node(tnp.zeros(2))
+
+    @convert
+    def step(x, rate):
+        node = Node(x, depth=1)
+        for _ in range(2):
+            node = Node(tnp.tanh(node.x), 0.5, node.depth + 1, node.log)
+        leaf = Leaf(x=node.x, rate=rate, log=[*node.log])
+        try:
+            setting = Setting(leaf.rate)
+        except ValueError as error:
+            setting = Setting(names=(str(error),))
+        kept.x = kept.x + leaf.x * setting.rate
+        kept.log = node.log
+        return kept.x, [setting.names, leaf.log, leaf.seen], setting
+
+    out = [step(tnp.asarray([i, 1.0]), rate) for i, rate in enumerate([0.1, 0.2, 0.9, 0.3, 0.95, 0.4, 0.5])]
+    return [(plain(x), told, dataclasses.astuple(setting)) for x, told, setting in out], plain(kept.x), kept.log
+
+
+@program
+def named_tuples_that_are_replaced(convert):
+    """A filter's state, by the methods that a named tuple has."""
+
+    class State(typing.NamedTuple):
+        mean: object
+        seen: int = 0
+        names: tuple = ("a",)
+
+        @classmethod
+        def begin(cls, x):
+            return cls._make([x * 0.0, 0, cls._field_defaults["names"]])
+
+    state = State.begin(tnp.asarray([1.0, 2.0]))
+
+    @convert
+    def step(state, x):
+        moved = state._replace(mean=state.mean * 0.9, seen=state.seen + 1)
+        if x is None:
+            return moved
+        moved = state.begin(moved.mean)._replace(names=(*moved.names, "b")[-2:], seen=moved.seen)
+        told = moved._asdict()
+        return State._make([told["mean"] + x, told["seen"], told["names"] if len(moved._fields) == 3 else ()])
+
+    out = []
+    for i in range(9):
+        state = step(state, None if i % 4 == 3 else tnp.asarray([i, 1.0]))
+        out.append([plain(state.mean), state.seen, list(state.names)])
+    return out
 
 
 @program

@@ -1,5 +1,6 @@
 """Imperative programs (imperative.py, imperative_models.py, imperative_training.py) do the same as they are, converted and co-executed."""
 
+import dataclasses
 import math
 
 import pytest
@@ -10,6 +11,7 @@ import imperative_models  # noqa: E402, F401
 import imperative_training  # noqa: E402, F401
 
 import tensmith as ts  # noqa: E402
+import tensmith.numpy as tnp  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -46,3 +48,41 @@ def test_programs_do_the_same(name, convert):
     assert are_same(found, expected), "\n".join(each.explain() for each in converted)
     if convert is ts.coexecute:
         assert all(each.statistics()["coexecuted"] >= 2 for each in converted), converted[0].explain()
+
+
+def test_the_init_of_a_data_class_is_converted_where_its_text_is_known():
+    # Breaks if what `dataclasses` writes has no source, or if a text is taken that is not that of the code which runs.
+    @dataclasses.dataclass
+    class Pair:
+        a: object
+        b: object
+
+    def step(x):
+        return tnp.sum(Pair(x, x * 2.0).b)
+
+    function = ts.function(step)
+    for i in range(4):
+        assert float(function(tnp.asarray([i, 1.0]))) == 2.0 * (i + 1)
+    assert function.statistics()["converted"] == 3, function.explain()
+    fields = Pair.__dataclass_fields__
+    fields["a"], fields["b"] = fields["b"], fields["a"]
+    fields["a"].name, fields["b"].name = "a", "b"
+    Pair.__dataclass_fields__ = dict(reversed(fields.items()))
+    other = ts.function(step)
+    for i in range(4):
+        assert float(other(tnp.asarray([i, 1.0]))) == 2.0 * (i + 1)
+    assert other.statistics()["converted"] == 0
+    assert "the source of __init__ is not there" in other.explain()
+
+
+@pytest.mark.parametrize("name", ["data_classes_that_are_made", "named_tuples_that_are_replaced"])
+def test_what_makes_objects_by_generated_methods_is_converted(name):
+    # Breaks if a data class's `__init__`, `object.__setattr__`, or a named tuple's `_replace`, `_make`, `_asdict` and own attributes keep a step imperative.
+    converted = []
+
+    def converting(function):
+        converted.append(ts.function(function))
+        return converted[-1]
+
+    imperative.PROGRAMS[name](converting)
+    assert converted[0].statistics()["converted"] >= 4, converted[0].explain()

@@ -82,6 +82,19 @@ def rules_of(calls):
         check_name(name)
         calls.objects.set_attribute(x, name, value)
 
+    def set_as_objects_are(x, name, value):
+        """`object.__setattr__`, as the `__init__` of a frozen data class has it."""
+        check_name(name)
+        if isinstance(x, Tensor):
+            raise NotConvertible("object.__setattr__ of a tensor has no conversion")
+        calls.objects.set_attribute(x, name, value, object.__setattr__)
+
+    def new_tuple(cls, values=()):
+        """`tuple.__new__`, by which named tuples are made."""
+        if cls is not tuple and not (type(cls) is type and issubclass(cls, tuple) and hasattr(cls, "_fields")):
+            raise NotConvertible(f"objects of {cls.__qualname__} are made in a way that has no conversion")
+        return tuple.__new__(cls, list(calls.iterate(values)))
+
     def kind_of(x):
         return type(plain(x))
 
@@ -142,7 +155,7 @@ def rules_of(calls):
         abs: lambda x: calls.operate(operator.abs, x) if not isinstance(x, Traced) else calls.pure(abs, [x]),
         min: of_elements(min), max: of_elements(max), sum: total,
         range: lambda *bounds: Range(bounds) if any(isinstance(x, Traced) for x in bounds) else range(*bounds),
-        list: lambda x=(): r.make(list(calls.iterate(x))), tuple: lambda x=(): tuple(calls.iterate(x)),
+        list: lambda x=(): r.make(list(calls.iterate(x))), tuple: lambda x=(): tuple(calls.iterate(x)), tuple.__new__: new_tuple,
         dict: lambda *x, **named: r.make({**calls.pairs(*x or ((),)), **named}),
         enumerate: lambda x, start=0: r.make(enumerate(calls.iterate(x), r.pin(start))),
         zip: lambda *x, **named: r.make(zip(*map(calls.iterate, x), **named)), reversed: backwards,
@@ -150,7 +163,7 @@ def rules_of(calls):
         filter: lambda f, x: r.make(each for each in calls.iterate(x) if calls.truth(calls.call(f, [each], {}) if f else each)),
         any: lambda x: any(calls.truth(each) for each in calls.iterate(x)), all: lambda x: all(calls.truth(each) for each in calls.iterate(x)),
         isinstance: is_instance, issubclass: is_subclass, type: kind_of, getattr: attribute, hasattr: has,
-        id: identity, setattr: set_attribute, sorted: sorted_,
+        id: identity, setattr: set_attribute, object.__setattr__: set_as_objects_are, sorted: sorted_,
         iter: lambda x: r.make(calls.iterate(x)), next: next_, callable: lambda x: calls.recording.special(type(x), "__call__") is not None,
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ from .. import _eager
 from ..numpy import dtypes
 from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
-from . import indexing, sources
+from . import data_classes, indexing, sources
 from .builtin_functions import check_comparable, rules_of
 from .frames import Frame, Interpreted, cells_of
 from .objects import Objects
@@ -247,7 +247,7 @@ class Calls:
             return self._class(function, arguments, named)
         if type(function).__module__ == "tensmith._eager" or type(function).__name__.startswith("nb_"):
             return self._library(function, arguments, named)
-        if isinstance(function, (types.BuiltinFunctionType, types.MethodDescriptorType, types.MethodWrapperType)):
+        if isinstance(function, (types.BuiltinFunctionType, types.MethodDescriptorType, types.MethodWrapperType, types.WrapperDescriptorType)):
             return self._builtin(function, arguments, named)
         if is_plain_class(type(function)):
             if is_program(function):
@@ -262,7 +262,7 @@ class Calls:
         r = self.recording
         if not self._is_executed(function):
             return self._library(function, arguments, named)
-        node = sources.node_of(function.__code__)
+        node = self._node_of(function, arguments)
         if isinstance(node, sources.ast.AsyncFunctionDef) or (sources.is_generator(node) and not function.__module__.startswith("tensmith.")):
             raise NotConvertible(f"{function.__name__} is a generator")
         if function.__builtins__ is not vars(builtins):
@@ -277,6 +277,12 @@ class Calls:
             return self.interpreter.run(node, frame, arguments, named, defaults or (), named_defaults)
 
         return self._recursive(node, run, arguments, named)
+
+    @staticmethod
+    def _node_of(function, arguments):
+        if function.__name__ == "__init__" and arguments and (node := data_classes.init_of(function, arguments[0])):
+            return node
+        return sources.node_of(function.__code__)
 
     def _recursive(self, node, run, arguments, named):
         """Functions that call themselves: unrolled, or a loop of the graph where they have differed from call to call."""
@@ -375,6 +381,9 @@ class Calls:
             raise NotConvertible(f"elements of a tensor are read by {name}")
         if function is _eager.random:
             return self._random(arguments)
+        if function is _eager.assign_all:
+            for each in arguments[0]:
+                self.note_elements(each)
         module = getattr(function, "__module__", None) or type(function).__module__
         is_derivative = module == "tensmith" and name in _DERIVATIVES
         if not (module.startswith(_RECORDED) or is_derivative or (module == "tensmith._eager" or type(function).__name__.startswith("nb_")) and name not in _OUTSIDE):

@@ -219,7 +219,7 @@ class Effects:
             residual.check_several("distinct", recording.mutable, [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
         if not recording.graph_outputs:
             return Ended(residual, result, [])
-        text, arrays, kinds = recording.tape.program(recording.graph_outputs)
+        text, arrays, kinds = recording.tape.program(recording.graph_outputs, recording.opening.is_of_one_size())
         inputs, shapes = [], [array.shape for array in arrays]
         for array in arrays:
             entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)

@@ -95,6 +95,8 @@ class Objects:
             return getattr(x, name)
         if isinstance(found, types.FunctionType):
             return types.MethodType(found, x)
+        if not is_member(x) and found is not NOTHING:
+            return self._bound_to_class(cls, name, found, None)
         raise NotConvertible(f"{cls.__qualname__}.{name} has no conversion")
 
     def _of_tensor(self, x, name):
@@ -201,7 +203,8 @@ class Objects:
             return value
         return r.read(x, "attr", name, value, lambda: r.residual.fetch(self._table(known[1], *tables), "key", name), f"{known[2]}.{name}", of="attribute")
 
-    def set_attribute(self, x, name, value):
+    def set_attribute(self, x, name, value, sets=setattr):
+        """sets: `setattr`, or `object.__setattr__`, which asks no class's own way."""
         r = self.recording
         if isinstance(x, Tensor):
             if name != "grad":
@@ -210,17 +213,16 @@ class Objects:
             r.gradient_used(x, "written")
             x.grad = value
             return
-        self._check_set(x, name, "__setattr__")
+        self._check_set(x, name, "__setattr__", asks=sets is setattr)
         self._note(x, name)
-        r.write(x, "attr", name, lambda: setattr(x, name, value))
+        r.write(x, "attr", name, lambda: sets(x, name, value))
 
-    def _check_set(self, x, name, how):
+    def _check_set(self, x, name, how, asks=True):
         """That an attribute is set or deleted in the object's own dict, or a module's tables."""
         r, cls = self.recording, type(x)
         if not is_plain_class(cls) or is_member(x) or hasattr(type(r.lookup(cls, name)), "__set__"):
             raise NotConvertible(f"attributes of a {cls.__qualname__} are set")
-        found = r.lookup(cls, how)
-        if found is not dict_of(object)[how] and not self._is_module(x):
+        if asks and r.lookup(cls, how) is not dict_of(object)[how] and not self._is_module(x):
             raise NotConvertible(f"{cls.__name__} has its own way to set attributes")
 
     def _is_module(self, x):

@@ -77,6 +77,11 @@ class OpenSizes:
         if shape not in shapes:
             shapes.append(shape)
 
+    def is_of_one_size(self):
+        """Whether each tensor had the same sizes in all calls that were recorded: a graph of these alone is quicker than one of any. They are assumptions, and
+        what is made of numbers before the graph runs has sizes that the code says."""
+        return not self.sizes and all(len(shapes) == 1 for shapes in self._seen.values())
+
     def is_usual(self):
         """Whether an open size is none of the others by chance, so that of a number it is known which it is, nor one that the program takes another way for."""
         return self._fixed.isdisjoint(self.sizes) and not self.is_special

@@ -8,6 +8,7 @@ import math
 
 from .. import _eager
 from .. import numpy as tnp
+from ..numpy.manipulation import check_labels
 from ..recorded.operators import operator
 from .random import generator as _stream
 
@@ -347,8 +348,7 @@ def huber_loss(x, target, reduction="mean", delta=1.0):
 def _taken(x, places, axis, target, ignore_index):
     """What x has at the places, which are those of the target."""
     if _eager.coexecuting() and target.dtype in tnp.dtypes.SIGNED:
-        fits = target.shape == x.shape[:axis] + x.shape[axis + 1 :]  # others broadcast, or are refused
-        if fits and _eager.are_places(target, x.shape[axis], ignore_index):
+        if _eager.are_places(target, x.shape[axis], ignore_index):
             # The target says whether they are there, mostly from outside of the step: so no graph has to run before Python goes on.
             return _eager.apply("gather_elements", [x, tnp.astype(places, tnp.int64)], {"axis": axis})
     return tnp.take_along_axis(x, places, axis=axis)
@@ -356,9 +356,10 @@ def _taken(x, places, axis, target, ignore_index):
 
 def nll_loss(x, target, weight=None, ignore_index=-100, reduction="mean"):
     """x: [N, C, ...] log-probabilities; target: [N, ...] classes."""
+    axis = 1 if x.ndim > 1 else 0
+    check_labels("nll_loss", x, target, axis)
     counts = target != ignore_index
     chosen = tnp.where(counts, target, tnp.zeros_like(target))
-    axis = 1 if x.ndim > 1 else 0
     losses = -tnp.squeeze(_taken(x, tnp.expand_dims(chosen, axis), axis, target, ignore_index), axis)
     share = tnp.astype(counts, x.dtype) if weight is None else tnp.where(counts, weight[chosen], _number(0, x))
     losses = losses * share

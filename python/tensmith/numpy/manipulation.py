@@ -177,6 +177,14 @@ def take(x, indices, /, *, axis=None):
     return _eager.copy(chosen) if isinstance(indices, int) or indices.ndim == 0 else chosen
 
 
+def check_labels(name, x, labels, axis):
+    """ValueError unless there is a label for each row of x along the axis: one for all of them would broadcast. A function of the library, which a converted
+    one does not look into: it keeps no size for it."""
+    rows = x.shape[:axis] + x.shape[axis + 1 :]
+    if labels.shape != rows:
+        raise ValueError(f"{name} takes a label for each row of x, in a tensor of shape {rows}, and not of shape {labels.shape}")
+
+
 def take_along_axis(x, indices, /, *, axis=-1):
     from .creation import arange
 
