@@ -98,14 +98,6 @@ def test_parts_of_no_elements_add_up(form, given):
             compiled.run(np.zeros((wrong, 0), np.float32), *sizes)
 
 
-# Breaks if parts that the run tells are cut by the reference evaluator.
-def test_parts_by_data_are_kernels():
-    node = helper.make_node("Split", ["x", "s"], ["a", "b"], axis=0)
-    plan = tensmith.compile(split_model([node], ["N", "M"], ["a", "b"], 13, extra=[("s", T.INT64, [2])])).describe()
-    routines = [step["label"] for function in plan["functions"] for step in function["instructions"] if step["opcode"] == "routine"]
-    assert not {"dynamic_slice", "dynamic_reshape", "dynamic_pad"} & set(routines), routines
-
-
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_parts_by_sizes(form):
     """A part as long as another input, and the rest."""
