@@ -484,7 +484,7 @@ Status checkWritable(const Array &to) {
 
 Status beforeWrite(const Array &to) { return Tape::keepInputs(*to.storage()); }
 
-/// What tapes have been told of: by the step that is under way, which may put it off, or now.
+/// Writes what tapes have been told of. A co-executed step that is under way may put it off.
 static Status writeAll(Arrays to, Arrays from) {
   for (const Array &each : to)
     if (Status status = beforeWrite(each); !status.ok())
@@ -528,13 +528,22 @@ Status assign(const Array &to, const Array &from) {
   return writeAll({&to, 1}, {&*source, 1});
 }
 
+static std::string textOf(const Array &array) {
+  return std::string(name(array.type())) + " " + toString(array.shape());
+}
+
 Status assignAll(Arrays to, Arrays from) {
   orderForks();
+  // Before a tape is told of any: it takes what it is told as done.
   for (size_t i = 0; i < to.size(); ++i) {
     if (Status status = checkWritable(to[i]); !status.ok())
       return status;
     if (to[i].type() != from[i].type() || to[i].shape() != from[i].shape())
-      return invalidArgument("values are assigned pairwise to places of their type and shape");
+      return invalidArgument("value " + std::to_string(i) + " is " + textOf(from[i]) +
+                             ", and its place " + textOf(to[i]) +
+                             "; give values of their places' types and shapes");
+  }
+  for (size_t i = 0; i < to.size(); ++i) {
     if (Status status = tellTapes([&](Tape &tape) { return tape.write(to[i], from[i]); });
         !status.ok())
       return status;

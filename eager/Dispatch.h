@@ -23,7 +23,8 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 
 /// Copies `from`, broadcast and converted, into `to`, which may be a view.
 Status assign(const Array &to, const Array &from);
-/// Pairwise, of one type and shape: what a step of an optimiser writes. No source is written.
+/// Pairwise, of one type and shape: what a step of an optimiser writes. No source
+/// may share memory with a place.
 Status assignAll(std::span<const Array> to, std::span<const Array> from);
 
 /// A view was made, of which tapes and co-execution are told; whether there are any.

@@ -2,8 +2,10 @@
 //
 // A call of a small compiled graph takes as long as its tensors take to convert, one capsule of
 // DLPack each. From version 1.2 on a library can say by a table of C functions how its tensors are
-// seen and made (`__dlpack_c_exchange_api__`, PyTorch 2.10), which takes a tenth of that: no object
-// and no call of Python's for an input. A library without the table is asked for capsules.
+// seen and made (`__dlpack_c_exchange_api__`, PyTorch 2.10): without a capsule, and with one call
+// of Python's for an input, which asks whether it is negated. A library without the table is asked
+// for capsules. As for PyTorch's own operators, no other thread may give a tensor other memory
+// (`tensor.data = ...`) while a call reads it.
 #pragma once
 
 #include "python/Conversion.h"

@@ -42,6 +42,7 @@ def Graph_DeformConvOp : Graph_Op<"deform_conv"> {
 }
 
 // Where `ceil_mode`, the output size rounds up, but a window that starts beyond the padded input is left out (as PyTorch).
+// Of an image that is smaller, padded, than the window by less than a stride there is one window then.
 class Graph_PoolOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<Graph_Indexed, ["isMovement"]>], traits)> {
   let operations = "elements(shapes, getY()) * product(getKernel())";
   dag window = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,

@@ -13,7 +13,7 @@ namespace tensmith::graph {
 namespace {
 
 /// Ends from here on mean the dimension's.
-constexpr int64_t kEnd = std::numeric_limits<int32_t>::max() - 1; // or its negative, mirrored
+constexpr int64_t kEnd = std::numeric_limits<int32_t>::max() - 1; // ~x of x = -INT32_MAX
 
 /// All numbers are known: any step.
 SlicedRange knownRange(const ShapeContext &shapes, int64_t size, int64_t start, int64_t end,
@@ -128,9 +128,8 @@ std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, AffineExpr si
     // where forwards nothing would be left.
     if (!first || !last || *first < -1)
       return std::nullopt;
-    int64_t forwards = -std::max(step, -std::numeric_limits<int64_t>::max());
     auto backwards =
-        slicedRange(shapes, size, shapes.constant(~*first), shapes.constant(~*last), forwards);
+        slicedRange(shapes, size, shapes.constant(~*first), shapes.constant(~*last), -step);
     if (backwards)
       backwards->first = shapes.simplify(size - 1 - backwards->first);
     return backwards;

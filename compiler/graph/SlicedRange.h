@@ -19,7 +19,8 @@ struct SlicedRange {
 int64_t withinDimension(int64_t distance);
 
 /// By ONNX's rules: negative constants count from the end, and both are clamped. Nothing where only
-/// the run tells: an end that may be negative, a negative step from a start that does.
+/// the run tells: an end that may be negative; of a negative step over an open size, a start that
+/// is no number or below -1, and an end that is no number.
 std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, mlir::AffineExpr size,
                                        mlir::AffineExpr start, mlir::AffineExpr end, int64_t step);
 

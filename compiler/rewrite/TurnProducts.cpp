@@ -5,8 +5,8 @@
 //
 // Columns of the right operand are packed into panels (RightOperand.h), and rows of the left one
 // are read as they lie. Of a layer [out, in] whose weights are an input (PyTorch's graphs, steps of
-// training) that is all weights in each run: of 256 x 784 and 32 samples a seventh of the product's
-// time. Turned, what is packed are the samples, and what the product gives is transposed.
+// training) that is all weights in each run. Turned, what is packed are the samples, and what the
+// product gives is transposed.
 //
 // Samples become columns, of which whole vectors are multiplied, and at least two: a tile of one
 // reads as much as it multiplies. Sizes must be known. Under `exact` products stay what they are,

@@ -136,8 +136,14 @@ LogicalResult splitOpen(NodeImport &n, ArrayRef<Value> sizes, int64_t axis) {
   Value x = n.input(0), start = n.integerScalar(0);
   AffineExpr whole = n.dims(x)[size_t(axis)], sum = n.size(0);
   for (Value size : sizes)
-    if (auto count = n.contents(size))
+    if (auto count = n.contents(size)) {
       sum = n.graph.shapes.simplify(sum + count->front());
+      // Also of a part that nobody reads: others begin behind it.
+      if (!isa<mlir::AffineSymbolExpr>(count->front()))
+        makeCheck(n.builder, n.graph.location, n.graph.shapes,
+                  {Condition::Relation::AtMost, n.size(0), count->front(),
+                   "splits a dimension into parts of which one has {b} elements"});
+    }
   if (!n.graph.shapes.equal(sum, whole))
     makeCheck(n.builder, n.graph.location, n.graph.shapes,
               {Condition::Relation::Equal, sum, whole,
@@ -150,8 +156,8 @@ LogicalResult splitOpen(NodeImport &n, ArrayRef<Value> sizes, int64_t axis) {
   return n.give(parts);
 }
 
-/// Parts whose sizes the run tells. Each is made a size by something of that many elements, which
-/// none has a negative number of.
+/// Parts whose sizes the run tells. A size is what a tensor has, and so each is made that of one: a
+/// run makes and drops a tensor of booleans, which a negative number of elements refuses.
 LogicalResult splitAt(NodeImport &n, Value sizes, int64_t axis) {
   int64_t count = n.node.output_size();
   if (NodeImport::known(n.dims(sizes)[0]).value_or(count) != count)

@@ -440,7 +440,7 @@ def test_what_an_optimiser_writes_is_one_deed():
 
 @pytest.mark.parametrize("by_blocks", [False, True])
 def test_what_numpy_sees_is_written_with_the_rest(by_blocks):
-    # Breaks if a pair that a step can't put off is left out, or one that it can is done twice.
+    # Breaks if a pair that a step can't put off is left out.
     def trained(convert, seen):
         nn.manual_seed(3)
         model = nn.Linear(3, 2)

@@ -86,3 +86,64 @@ def test_what_makes_objects_by_generated_methods_is_converted(name):
 
     imperative.PROGRAMS[name](converting)
     assert converted[0].statistics()["converted"] >= 4, converted[0].explain()
+
+
+class _Watched:
+    names = []
+
+    def __setattr__(self, name, value):
+        _Watched.names.append(name)
+        object.__setattr__(self, name, value)
+
+
+class _WatchedToo(_Watched):
+    pass
+
+
+class _Aside(ts.nn.Module):
+    """A module beside it that is none of its own."""
+
+    def __init__(self, other):
+        super().__init__()
+        object.__setattr__(self, "other", other)
+
+    def forward(self, x):
+        object.__setattr__(self, "other", self.other)
+        return x * 2.0
+
+
+def test_attributes_that_are_set_past_the_class_are_set_so():
+    # Breaks if `object.__setattr__` of an object from outside becomes a plain assignment, which its class sees.
+    module, watched = _Aside(ts.nn.Linear(2, 2)), _WatchedToo()
+
+    def step(x):
+        object.__setattr__(watched, "last", 3)
+        return tnp.sum(module(x))
+
+    function = ts.function(step)
+    _Watched.names.clear()
+    for i in range(4):
+        assert float(function(tnp.asarray([i, 1.0]))) == 2.0 * (i + 1)
+    assert not list(module.parameters()) and not _Watched.names and watched.last == 3
+
+
+def test_a_class_whose_fields_are_no_text_has_its_own_init():
+    # Breaks if the text that is tried for a data class, which may be none of Python, raises in the program.
+    @dataclasses.dataclass(init=False)
+    class Own:
+        x: int = 0
+        y: object
+
+        def __init__(self, y):
+            self.y = y
+
+    def step(x):
+        try:
+            return tnp.sum(Own(x).y * 2.0)
+        except Exception:
+            return x
+
+    function = ts.function(step)
+    for i in range(4):
+        assert float(function(tnp.asarray([i, 1.0]))) == 2.0 * (i + 1)
+    assert function.statistics()["converted"] == 3, function.explain()

@@ -113,6 +113,21 @@ def test_parts_by_sizes(form):
         compiled.run(np.zeros(3, np.float32), np.zeros(4, np.float32))
 
 
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("read", [["a", "b"], ["b"]], ids=["both parts", "the last part"])
+def test_no_computed_part_is_negative(form, read):
+    # Breaks if parts that add up to the dimension by themselves are checked no more, or only where they are read.
+    nodes = [helper.make_node("Shape", ["x"], ["n"]), helper.make_node("Shape", ["z"], ["k"]), helper.make_node("Sub", ["k", "five"], ["first"]),
+             helper.make_node("Sub", ["n", "first"], ["rest"]), helper.make_node("Concat", ["first", "rest"], ["s"], axis=0),
+             helper.make_node("Split", ["x", "s"], ["a", "b"], axis=0)]  # fmt: skip
+    model = split_model(nodes, ["N"], read, 13, extra=[("z", T.FLOAT, ["K"])], constants={"five": np.array([5])})
+    compiled = tensmith.compile(model, **form)
+    x = np.arange(7, dtype=np.float32)
+    np.testing.assert_array_equal(compiled.run(x, np.zeros(7, np.float32))[-1], x[2:])
+    with pytest.raises(tensmith.Error, match="-2|negative|elements"):
+        compiled.run(x, np.zeros(3, np.float32))
+
+
 def test_gradient():
     nodes = [helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2), helper.make_node("ReduceSum", ["a"], ["p"], keepdims=0),
              helper.make_node("Mul", ["b", "b"], ["c"]), helper.make_node("ReduceSum", ["c"], ["q"], keepdims=0), helper.make_node("Add", ["p", "q"], ["y"])]  # fmt: skip

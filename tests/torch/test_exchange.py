@@ -45,6 +45,7 @@ def test_the_table_is_used_where_there_is_one():
 def test_elements_are_as_given_both_ways(kind, dtype):
     # Breaks if a type is mistaken, or a library without the table isn't asked for capsules.
     x = torch.arange(6).reshape(2, 3).to(dtype).as_subclass(kind)
+    assert exchange(kind).is_direct == (kind is torch.Tensor and hasattr(torch.Tensor, "__dlpack_c_exchange_api__"))
     result = doubled(x, exchange(kind))
     assert torch.equal(result, torch.arange(6).reshape(2, 3).to(dtype) * 2) and result.dtype == dtype
 

@@ -27,8 +27,10 @@ void noteGiven(const CLI::App &group, CompileSettings &settings) {
 void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsToo) {
   auto *group = command.add_option_group("Compilation", "For models; modules are compiled already");
   group
-      ->add_option("--shape", settings.shapes,
-                   "Fix an input's dimensions or a symbol: image=1x3x224x224, batch=4 (repeatable)")
+      ->add_option(
+          "--shape", settings.shapes,
+          "Fix an input's dimensions or a symbol, of a module those of inputs that are made up: "
+          "image=1x3x224x224, batch=4 (repeatable)")
       ->type_name("NAME=DIMS")
       ->allow_extra_args(false);
   group

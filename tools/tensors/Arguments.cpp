@@ -148,33 +148,42 @@ struct FixedSizes {
   }
 };
 
-/// A name that a dimension has is that symbol's, else an input's. What names neither was the
-/// compilation's.
+/// The numbers of "=1x3x224x224"; none where there is anything else, such as a name for a size.
+std::vector<int64_t> sizesIn(std::string_view text) {
+  std::vector<int64_t> sizes;
+  while (!text.empty()) {
+    text.remove_prefix(1); // "=" or "x"
+    size_t length = std::min(text.find('x'), text.size());
+    auto size = dimNumber(std::string(text.substr(0, length)));
+    if (!size)
+      return {};
+    sizes.push_back(*size);
+    text.remove_prefix(length);
+  }
+  return sizes;
+}
+
+/// A name that a dimension has is that symbol's, else an input's. What names neither, or has names
+/// for sizes, was the compilation's.
 FixedSizes fixedSizes(const std::vector<std::string> &shapes, const std::vector<Port> &inputs) {
   FixedSizes fixed;
+  std::vector<std::pair<const std::string *, std::vector<int64_t>>> ofInputs;
   for (const std::string &shape : shapes) {
-    size_t equals = shape.rfind('=');
-    if (equals == std::string::npos)
-      continue;
-    std::string name = shape.substr(0, equals), text = shape.substr(equals + 1);
+    size_t equals = std::min(shape.rfind('='), shape.size());
+    std::string name = shape.substr(0, equals);
+    std::vector<int64_t> sizes = sizesIn(std::string_view(shape).substr(equals));
     bool isSymbol = std::ranges::any_of(inputs, [&](const Port &input) {
       return std::ranges::find(input.dims, name) != input.dims.end();
     });
-    auto input = std::ranges::find(inputs, name, &Port::name);
-    if (auto size = dimNumber(text); size && (isSymbol || input == inputs.end())) {
-      fixed.symbols[name] = *size;
-      continue;
-    }
-    std::vector<int64_t> sizes;
-    for (std::string word; auto size = dimNumber(word = text.substr(0, text.find('x')));) {
-      sizes.push_back(*size);
-      text.erase(0, word.size() + 1);
-    }
-    if (input == inputs.end())
-      continue;
-    if (!text.empty())
-      failUsage("--shape " + printable(shape) + ": write " + printable(name) + "=1x3x224x224");
-    fixed.fix(*input, size_t(input - inputs.begin()), shape, sizes);
+    bool isInput = std::ranges::find(inputs, name, &Port::name) != inputs.end();
+    if (sizes.size() == 1 && (isSymbol || !isInput))
+      fixed.symbols[name] = sizes[0];
+    else if (isInput && !sizes.empty())
+      ofInputs.emplace_back(&shape, sizes);
+  }
+  for (const auto &[shape, sizes] : ofInputs) {
+    auto input = std::ranges::find(inputs, shape->substr(0, shape->rfind('=')), &Port::name);
+    fixed.fix(*input, size_t(input - inputs.begin()), *shape, sizes);
   }
   return fixed;
 }

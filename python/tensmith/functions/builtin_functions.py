@@ -87,6 +87,8 @@ def rules_of(calls):
         check_name(name)
         if isinstance(x, Tensor):
             raise NotConvertible("object.__setattr__ of a tensor has no conversion")
+        if calls.recording.is_outside(x):  # what is written back afterwards is set as the class says
+            raise NotConvertible("object.__setattr__ of an object that was there before the call has no conversion")
         calls.objects.set_attribute(x, name, value, object.__setattr__)
 
     def new_tuple(cls, values=()):

@@ -381,9 +381,6 @@ class Calls:
             raise NotConvertible(f"elements of a tensor are read by {name}")
         if function is _eager.random:
             return self._random(arguments)
-        if function is _eager.assign_all:
-            for each in arguments[0]:
-                self.note_elements(each)
         module = getattr(function, "__module__", None) or type(function).__module__
         is_derivative = module == "tensmith" and name in _DERIVATIVES
         if not (module.startswith(_RECORDED) or is_derivative or (module == "tensmith._eager" or type(function).__name__.startswith("nb_")) and name not in _OUTSIDE):

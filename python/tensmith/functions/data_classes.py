@@ -28,8 +28,11 @@ def init_of(function, x):
 
 @functools.lru_cache(maxsize=256)
 def _held(code, text):
-    """The tree of the one function within the text, if it is the code's."""
-    made = compile(text, code.co_filename, "exec", dont_inherit=True)
+    """The tree of the one function within the text, if it is the code's. A class with an `__init__` of its own may have fields in an order that is no text."""
+    try:
+        made = compile(text, code.co_filename, "exec", dont_inherit=True)
+    except SyntaxError:
+        return None
     around = next(each for each in made.co_consts if isinstance(each, types.CodeType))
     for each in around.co_consts:
         if isinstance(each, types.CodeType) and all(getattr(each, name) == getattr(code, name) for name in _SAME):
