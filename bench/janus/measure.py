@@ -12,21 +12,28 @@ median over the tenths but the first, in which programs are converted and compil
 `apart`: by how much losses differ at most, as parts of them. Rounding grows in training. Programs that act play the games of the first way (cart_pole.py): a
 policy is asked in each step, but a rounded probability chooses no other action.
 
+The folder of compiled kernels is a new one, empty at the start: a step whose form is new, as each tree's is, compiles in eager mode, too.
+
 With `--ablation` ways are what speculation adds, as in the paper: `conversion`: branches and loops are the graph's from the first conversion on, where they have a form there, and numbers are inputs;
 `unrolling`: the course of a call is an assumption, as are the branches that it takes; `specialisation`: so are numbers, which is `ts.function`. `run_ms`: the least tenth's, without conversions.
 """
 
 import argparse
 import ast
+import atexit
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 
 os.environ.setdefault("TENSMITH_ENGINE_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["TENSMITH_CACHE"] = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, os.environ["TENSMITH_CACHE"], ignore_errors=True)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
 sys.path[:0] = [str(BUILD / "python"), str(pathlib.Path(__file__).parent)]

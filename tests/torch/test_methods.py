@@ -376,10 +376,10 @@ METHODS = {
     "in order of experts": lambda: (Of(sorted_by_expert, gate=nn.Linear(4, 3), experts=nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])), r(7, 4)),
 }  # fmt: skip
 
-# Complex numbers and decompositions, which have no operators; counts that a run tells.
-RUN_BY_PYTORCH = {"rotations", "a spectrum", "a long convolution", "a gaussian process", "in order of experts"}
-# torch.export sees no inputs of torch.func's transforms.
-NOT_EXPORTED = RUN_BY_PYTORCH | {"physics"}
+# Complex numbers and decompositions, which have no operators.
+RUN_BY_PYTORCH = {"rotations", "a spectrum", "a long convolution", "a gaussian process"}
+# torch.export sees no inputs of torch.func's transforms, and refuses counts that a run tells, at which TorchDynamo cuts the graph.
+NOT_EXPORTED = RUN_BY_PYTORCH | {"physics", "in order of experts"}
 
 
 def made(name):
