@@ -10,7 +10,9 @@ import numpy
 
 import tensmith as ts
 
-_LENET = """import "tensmith/convolution.tsm"
+
+def _lenet(scale):
+    return f"""import "tensmith/convolution.tsm"
 import "tensmith/dense.tsm"
 
 let first = conv2d_weights(1, {6 * scale}, 5)
@@ -26,7 +28,9 @@ fn main(x: f32[{4 * scale}, 1, 28, 28]) = {{
 }}
 """
 
-_LSTM = """import "tensmith/dense.tsm"
+
+def _lstm(scale):
+    return f"""import "tensmith/dense.tsm"
 import "tensmith/recurrent.tsm"
 
 let weights = lstm_cell_weights({4 * scale}, {8 * scale})
@@ -42,7 +46,9 @@ fn main(x: f32[6, 4, {4 * scale}]) = {{
 }}
 """
 
-_TREE_RNN = """import "tensmith/dense.tsm"
+
+def _tree_rnn(scale):
+    return f"""import "tensmith/dense.tsm"
 
 let words = (random_normal(seed = 0) : f32[20, {8 * scale}])
 let joined = dense_weights({16 * scale}, {8 * scale})
@@ -57,7 +63,9 @@ fn encode(tree) =
 fn main(tree: Tree[i64[]]) = dense(encode(tree), out)
 """
 
-_TREE_LSTM = """import "tensmith/dense.tsm"
+
+def _tree_lstm(scale):
+    return f"""import "tensmith/dense.tsm"
 import "tensmith/recurrent.tsm"
 
 let words = (random_normal(seed = 0) : f32[20, {8 * scale}])
@@ -115,12 +123,12 @@ def _trees(scale):
     return given
 
 
-# The text, its data, and how it is trained.
+# The text at a scale, its data, and how it is trained.
 MODELS = {
-    "LeNet": (_LENET, _pictures, {"optimiser": "momentum", "learning_rate": 0.01}),
-    "LSTM": (_LSTM, _sequences, {"optimiser": "adam", "learning_rate": 0.01, "clip_norm": 1.0}),
-    "TreeRNN": (_TREE_RNN, _trees, {"optimiser": "adagrad", "learning_rate": 0.05}),
-    "TreeLSTM": (_TREE_LSTM, _trees, {"optimiser": "adagrad", "learning_rate": 0.05}),
+    "LeNet": (_lenet, _pictures, {"optimiser": "momentum", "learning_rate": 0.01}),
+    "LSTM": (_lstm, _sequences, {"optimiser": "adam", "learning_rate": 0.01, "clip_norm": 1.0}),
+    "TreeRNN": (_tree_rnn, _trees, {"optimiser": "adagrad", "learning_rate": 0.05}),
+    "TreeLSTM": (_tree_lstm, _trees, {"optimiser": "adagrad", "learning_rate": 0.05}),
 }
 
 
@@ -129,7 +137,7 @@ def step_of(name, scale):
     text, data, settings = MODELS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "model.tsm")
-        path.write_text(eval(f"f{text!r}", {"scale": scale}))
+        path.write_text(text(scale))
         step = ts.train_step(path, threads=1, **settings)
     given = data(scale)
     return lambda number: step(**given(step))["loss"]

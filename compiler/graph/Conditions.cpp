@@ -77,29 +77,23 @@ class Symbols {
 public:
   explicit Symbols(llvm::ArrayRef<AffineExpr> sizes) {
     for (AffineExpr size : sizes)
-      forSymbols(size, [&](AffineExpr symbol) { symbols_.insert(symbol); });
+      size.walk([&](AffineExpr part) {
+        if (isa<AffineSymbolExpr>(part))
+          symbols_.insert(part);
+      });
   }
 
   /// Or those that have become others since it was known.
   bool areIn(const Condition &known, const llvm::DenseMap<AffineExpr, AffineExpr> &equals) const {
     bool found = false;
     for (AffineExpr size : {known.a, known.b})
-      forSymbols(size, [&](AffineExpr symbol) {
-        found |= symbols_.contains(symbol) || equals.contains(symbol);
+      size.walk([&](AffineExpr part) {
+        found |= isa<AffineSymbolExpr>(part) && (symbols_.contains(part) || equals.contains(part));
       });
     return found;
   }
 
 private:
-  template <typename Visit> static void forSymbols(AffineExpr size, Visit visit) {
-    if (auto binary = dyn_cast<AffineBinaryOpExpr>(size)) {
-      forSymbols(binary.getLHS(), visit);
-      forSymbols(binary.getRHS(), visit);
-    } else if (isa<AffineSymbolExpr>(size)) {
-      visit(size);
-    }
-  }
-
   llvm::SmallDenseSet<AffineExpr, 8> symbols_;
 };
 

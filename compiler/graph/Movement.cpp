@@ -5,6 +5,8 @@
 #include "compiler/graph/SlicedRange.h"
 #include "compiler/graph/UpperBounds.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace tensmith::graph;
 
@@ -559,30 +561,22 @@ std::optional<Contents> DynamicBroadcastOp::contents(ShapeContext &shapes, unsig
   return repeated(shapes, getX(), getY());
 }
 
+/// Row-major, of a tensor whose contents are known.
+static SmallVector<int64_t> stridesOf(Value x) {
+  return computeStrides(cast<RankedTensorType>(x.getType()).getShape());
+}
+
 /// Of y, whose elements lie in x from the first on, by strides.
 static std::optional<Contents> strided(ShapeContext &shapes, Value x, Value y, int64_t first,
                                        ArrayRef<int64_t> strides) {
   auto known = shapes.contents(x);
   if (!known)
     return std::nullopt;
-  ArrayRef<int64_t> sizes = cast<RankedTensorType>(y.getType()).getShape();
+  SmallVector<int64_t> own = stridesOf(y);
   Contents result;
-  for (int64_t i = 0; i < ShapedType::getNumElements(sizes); ++i) {
-    int64_t at = first, rest = i;
-    for (size_t dim = sizes.size(); dim-- > 0; rest /= sizes[dim])
-      at += rest % sizes[dim] * strides[dim];
-    result.push_back((*known)[size_t(at)]);
-  }
+  for (int64_t i = 0; i < cast<RankedTensorType>(y.getType()).getNumElements(); ++i)
+    result.push_back((*known)[size_t(first + linearize(delinearize(i, own), strides))]);
   return result;
-}
-
-/// Row-major, of a tensor whose contents are known.
-static SmallVector<int64_t> stridesOf(Value x) {
-  ArrayRef<int64_t> sizes = cast<RankedTensorType>(x.getType()).getShape();
-  SmallVector<int64_t> strides(sizes.size(), 1);
-  for (size_t dim = sizes.size(); dim-- > 1;)
-    strides[dim - 1] = strides[dim] * sizes[dim];
-  return strides;
 }
 
 std::optional<Contents> SliceOp::contents(ShapeContext &shapes, unsigned) {

@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
+import tensmith as ts
+
 
 class Of(nn.Module):
     """A module of a function of its parts and the inputs."""
@@ -56,3 +58,44 @@ def gradients_of(net, call, inputs):
     if not isinstance(loss, torch.Tensor):
         return answers, []
     return answers, torch.autograd.grad(loss, taken, allow_unused=True, materialize_grads=True)
+
+
+def made(modules, name):
+    """The module and its inputs, the same ones each time."""
+    torch.manual_seed(0)
+    return modules[name]()
+
+
+def exported_agrees(make):
+    """What `from_torch` gives, by reference, is what eager gives."""
+    (net, *inputs), (other, *_) = make(), make()
+    with torch.no_grad():
+        torch.manual_seed(2)
+        wanted = other.eval()(*[x.clone() for x in inputs])
+        model = ts.from_torch(net.eval(), tuple(inputs), reference=True)
+        torch.manual_seed(2)
+        close(model(*inputs), wanted)
+
+
+def trained(net, call, inputs, rate=1e-2, steps=3):
+    """Losses of steps of AdamW, and what the parameters are after them."""
+    torch.manual_seed(3)
+    optimiser, losses = torch.optim.AdamW([x for x in net.parameters() if x.requires_grad] or [torch.zeros(1, requires_grad=True)], rate), []
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss = sum(x.square().mean() if x.numel() else x.sum() for x in leaves(call(*inputs)) if x.is_floating_point())
+        if loss.requires_grad:
+            loss.backward()
+        optimiser.step()
+        losses.append(loss.detach())
+    return losses, [x.detach() for x in net.parameters()]
+
+
+def compiled_agrees(make, backend):
+    """Answers, gradients, steps of training and buffers of `torch.compile` are eager's."""
+    (net, *inputs), (other, *_) = make(), make()
+    call = torch.compile(net, backend=backend)
+    for a, b in zip(gradients_of(net, call, inputs), gradients_of(other, other, inputs)):
+        close(a, b)
+    close(trained(net, call, inputs), trained(other, other, inputs), 1e-3)
+    close(list(net.buffers()), list(other.buffers()))

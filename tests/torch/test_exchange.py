@@ -108,3 +108,19 @@ def test_places_that_have_no_memory_are_refused():
     model = ts.from_torch(Doubled(), (torch.zeros(2),))
     with pytest.raises(ts.Error, match="device meta"):
         model.module._module.run([torch.zeros(2, device="meta")], None, exchange())
+
+
+def test_what_lies_otherwise_is_brought_into_order_by_pytorch():
+    # Breaks if a tensor whose elements don't lie in order is copied here, by one thread, or a dense one goes by capsule.
+    asked = []
+
+    def readable(x):
+        asked.append(x)
+        return run.readable(x)
+
+    with_table = _tensmith.TensorExchange(torch.Tensor, readable, from_dlpack, torch.Tensor.is_neg, torch.Tensor.is_conj)
+    if not with_table.is_direct:
+        pytest.skip("this PyTorch has no table")
+    x = torch.arange(6.0).reshape(2, 3)
+    for given, count in ((x, 0), (x.t().contiguous().t(), 1), (x[:, :1].expand(2, 3), 2), (x[:1], 2)):
+        assert torch.equal(doubled(given, with_table), given * 2) and len(asked) == count

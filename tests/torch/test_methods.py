@@ -1,6 +1,6 @@
 """Methods that papers build networks of, as people write them: routing, solvers, splines, filters, transports, distributions.
 
-`torch.compile` gives eager's answers and gradients to 1e-4, and losses of three steps of Adam to 1e-3; `from_torch`, evaluated by reference, the answers
+`torch.compile` gives eager's answers and gradients to 1e-4, and losses and parameters of three steps of AdamW to 1e-3; `from_torch`, evaluated by reference, the answers
 of those that torch.export takes whole. Methods of which PyTorch runs operators are in `RUN_BY_PYTORCH`.
 
 Breaks if a module is refused, cut where it needn't be, or computes, draws or differentiates otherwise than PyTorch.
@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.5")
 ts = pytest.importorskip("tensmith", reason="the Python package is not built")
 
-from modules import Of, close, gradients_of, ints, leaves, of, r  # noqa: E402
+from modules import Of, compiled_agrees, exported_agrees, ints, made, of, r  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tensmith.torch  # noqa: E402
@@ -382,44 +382,15 @@ RUN_BY_PYTORCH = {"rotations", "a spectrum", "a long convolution", "a gaussian p
 NOT_EXPORTED = RUN_BY_PYTORCH | {"physics", "in order of experts"}
 
 
-def made(name):
-    torch.manual_seed(0)
-    return METHODS[name]()
-
-
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in NOT_EXPORTED])
 def test_from_torch(name):
-    (net, *inputs), (other, *_) = made(name), made(name)
-    with torch.no_grad():
-        torch.manual_seed(2)
-        wanted = other.eval()(*[x.clone() for x in inputs])
-        model = ts.from_torch(net.eval(), tuple(inputs), reference=True)
-        torch.manual_seed(2)
-        close(model(*inputs), wanted)
-
-
-def losses_of(net, call, inputs):
-    torch.manual_seed(3)
-    parameters = list(net.parameters())
-    optimiser, losses = torch.optim.Adam(parameters or [torch.zeros(1, requires_grad=True)], 1e-2), []
-    for _ in range(3):
-        optimiser.zero_grad()
-        loss = sum(x.square().mean() for x in leaves(call(*inputs)) if x.is_floating_point())
-        if loss.requires_grad:
-            loss.backward()
-        optimiser.step()
-        losses.append(loss.detach())
-    return losses
+    exported_agrees(lambda: made(METHODS, name))
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_compiled_with_gradients_and_steps(name):
-    (net, *inputs), (other, *_) = made(name), made(name)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        call = torch.compile(net, backend=tensmith.torch.backend)
-        for a, b in zip(gradients_of(net, call, inputs), gradients_of(other, other, inputs)):
-            close(a, b)
-        close(losses_of(net, call, inputs), losses_of(other, other, inputs), 1e-3)
+        compiled_agrees(lambda: made(METHODS, name), tensmith.torch.backend)
     left = [str(each.message) for each in told if "PyTorch runs operators" in str(each.message)]
     assert bool(left) == (name in RUN_BY_PYTORCH), left

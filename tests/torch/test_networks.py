@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.5")
 ts = pytest.importorskip("tensmith", reason="the Python package is not built")
 
-from modules import Of, close, gradients_of, ints, leaves, of, r  # noqa: E402
+from modules import Of, compiled_agrees, exported_agrees, ints, made, of, r  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tensmith.torch  # noqa: E402
@@ -476,45 +476,14 @@ NETWORKS = {
 
 # torch.export refuses what is packed.
 NOT_EXPORTED = {"packed, last states"}
-RATE, STEPS = 1e-2, 3
-
-
-def made(name):
-    torch.manual_seed(0)
-    return NETWORKS[name]()
 
 
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name not in NOT_EXPORTED])
 def test_from_torch(name):
-    (net, *inputs), (other, *_) = made(name), made(name)
-    with torch.no_grad():
-        torch.manual_seed(2)
-        wanted = other.eval()(*[x.clone() for x in inputs])
-        model = ts.from_torch(net.eval(), tuple(inputs), reference=True)
-        torch.manual_seed(2)
-        close(model(*inputs), wanted)
-
-
-def losses_of(net, call, inputs):
-    """Of steps of AdamW, and what the parameters are after them."""
-    torch.manual_seed(3)
-    optimiser, losses = torch.optim.AdamW([x for x in net.parameters() if x.requires_grad] or [torch.zeros(1, requires_grad=True)], RATE), []
-    for _ in range(STEPS):
-        optimiser.zero_grad()
-        loss = sum(x.square().mean() if x.numel() else x.sum() for x in leaves(call(*inputs)) if x.is_floating_point())
-        if loss.requires_grad:
-            loss.backward()
-        optimiser.step()
-        losses.append(loss.detach())
-    return losses, [x.detach() for x in net.parameters()]
+    exported_agrees(lambda: made(NETWORKS, name))
 
 
 @pytest.mark.filterwarnings("ignore:PyTorch runs operators")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_compiled_with_gradients_and_steps(name):
-    (net, *inputs), (other, *_) = made(name), made(name)
-    call = torch.compile(net, backend=tensmith.torch.backend)
-    for a, b in zip(gradients_of(net, call, inputs), gradients_of(other, other, inputs)):
-        close(a, b)
-    close(losses_of(net, call, inputs), losses_of(other, other, inputs), 1e-3)
-    close(list(net.buffers()), list(other.buffers()))
+    compiled_agrees(lambda: made(NETWORKS, name), tensmith.torch.backend)
