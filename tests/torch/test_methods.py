@@ -1,6 +1,6 @@
 """Methods that papers build networks of, as people write them: routing, solvers, splines, filters, transports, distributions.
 
-`torch.compile` gives eager's answers and gradients to 1e-4, and losses and parameters of three steps of AdamW to 1e-3; `from_torch`, evaluated by reference, the answers
+`torch.compile` gives eager's answers and gradients to 1e-4, and losses of three steps of AdamW to 1e-3; `from_torch`, evaluated by reference, the answers
 of those that torch.export takes whole. Methods of which PyTorch runs operators are in `RUN_BY_PYTORCH`.
 
 Breaks if a module is refused, cut where it needn't be, or computes, draws or differentiates otherwise than PyTorch.
@@ -391,6 +391,6 @@ def test_from_torch(name):
 def test_compiled_with_gradients_and_steps(name):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        compiled_agrees(lambda: made(METHODS, name), tensmith.torch.backend)
+        compiled_agrees(lambda: made(METHODS, name), tensmith.torch.backend, parameters=False)
     left = [str(each.message) for each in told if "PyTorch runs operators" in str(each.message)]
     assert bool(left) == (name in RUN_BY_PYTORCH), left
