@@ -484,6 +484,53 @@ Status checkWritable(const Array &to) {
 
 Status beforeWrite(const Array &to) { return Tape::keepInputs(*to.storage()); }
 
+namespace {
+
+struct Copy {
+  Array to, from;
+};
+
+Status copyInOrder(std::span<const Copy> copies) {
+  for (const Copy &each : copies)
+    if (Status status = copyElements(each.to, each.from); !status.ok())
+      return status;
+  return {};
+}
+
+/// One after the other, as one operation of the engine: what an optimiser writes would be one for
+/// each of its parameters and their states.
+Status copyAll(std::vector<Copy> copies) {
+  if (std::ranges::any_of(
+          copies, [](const Copy &each) { return isShared(each.to) || isShared(each.from); })) {
+    for (const Copy &each : copies)
+      if (Status status = copyNow(each.to, each.from); !status.ok())
+        return status;
+    return {};
+  }
+  auto isSmallAndReady = [](const Copy &each) {
+    return each.to.size() <= kSmall && isReady(each.to) && isReady(each.from);
+  };
+  if (Engine::ofProcess().isIdle() && std::ranges::all_of(copies, isSmallAndReady))
+    return copyInOrder(copies);
+  waitWhereMuchIsPending();
+  Task task;
+  int64_t bytes = 0;
+  for (const auto &[to, from] : copies) {
+    task.writes.push_back(to.variable());
+    task.reads.push_back(from.variable());
+    bytes += bytesOf(to) + bytesOf(from);
+  }
+  task.name = "assign";
+  task.place = placeOfCall();
+  task.body = [copies = std::move(copies), pending = std::make_shared<Pending>(bytes)] {
+    return copyInOrder(copies);
+  };
+  hand(std::move(task));
+  return {};
+}
+
+} // namespace
+
 /// Writes what tapes have been told of. A co-executed step that is under way may put it off.
 static Status writeAll(Arrays to, Arrays from) {
   for (const Array &each : to)
@@ -502,13 +549,13 @@ static Status writeAll(Arrays to, Arrays from) {
       left.push_back(i);
     }
   }
+  std::vector<Copy> copies;
   for (size_t i : left) {
     if (Status status = readOfSteps({&from[i], 1}); !status.ok())
       return status;
-    if (Status status = copyInto(to[i], from[i]); !status.ok())
-      return status;
+    copies.push_back({to[i], from[i]});
   }
-  return {};
+  return copyAll(std::move(copies));
 }
 
 Status assign(const Array &to, const Array &from) {
@@ -551,25 +598,7 @@ Status assignAll(Arrays to, Arrays from) {
   return writeAll(to, from);
 }
 
-Status copyInto(const Array &to, const Array &source) {
-  if (isShared(to) || isShared(source))
-    return copyNow(to, source);
-  Engine &engine = Engine::ofProcess();
-  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(source))
-    return copyElements(to, source);
-  waitWhereMuchIsPending();
-  Task task;
-  task.writes.push_back(to.variable());
-  task.reads.push_back(source.variable());
-  task.name = "assign";
-  task.place = placeOfCall();
-  task.body = [to, from = source,
-               pending = std::make_shared<Pending>(bytesOf(to) + bytesOf(source))] {
-    return copyElements(to, from);
-  };
-  hand(std::move(task));
-  return {};
-}
+Status copyInto(const Array &to, const Array &source) { return copyAll({{to, source}}); }
 
 Status wait(const Array &array, bool toWrite) {
   if (Status status = Coexecution::read(array, toWrite); !status.ok())

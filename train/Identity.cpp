@@ -7,6 +7,7 @@
 #include "train/SettingTable.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace tensmith::train {

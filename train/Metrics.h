@@ -2,7 +2,7 @@
 // TensorBoard, a page with curves for people.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdio>
 #include <filesystem>

@@ -6,7 +6,7 @@
 
 #include "train/Settings.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <span>
 #include <variant>

@@ -6,6 +6,7 @@
 #include "files/Words.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace tensmith::train {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tensmith::trees {
 namespace {

@@ -8,6 +8,7 @@
 #include "files/Failure.h"
 #include "files/Files.h"
 
+#include <nlohmann/json.hpp>
 #include <zstd.h>
 
 #include <bit>

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tensmith::trees {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 namespace tensmith::trees {

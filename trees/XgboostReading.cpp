@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 
 namespace tensmith::trees {
 namespace {

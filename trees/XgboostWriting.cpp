@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 
 namespace tensmith::trees {
 namespace {

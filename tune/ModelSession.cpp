@@ -4,6 +4,8 @@
 #include "client/CompilerLibrary.h"
 #include "files/Failure.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tensmith::tune {
 namespace {
 

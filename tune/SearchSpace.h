@@ -10,7 +10,7 @@
 #include "base/Factorisations.h"
 #include "base/MixedRadix.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -61,8 +61,26 @@ def command_of(output):
     return done.stdout.strip().splitlines()[-1]
 
 
-def compiled(tree, source):
-    """An object of the copy's source, by the flags of the build's own, or of a file of its layer; the copy's headers come first."""
+def own_headers(tree):
+    """A folder of the copy's headers that are not the build's, and whether one of them is in the precompiled header.
+
+    Of a header that is the same in both, the build's is taken: it is the file that the precompiled header knows.
+    """
+    folder = tree / "own"
+    shutil.rmtree(folder, ignore_errors=True)
+    changed = [path for path in tree.rglob("*") if path.suffix in (".h", ".inc") and differs(path, ROOT / path.relative_to(tree))]
+    for path in changed:
+        (folder / path.relative_to(tree)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / path.relative_to(tree))
+    return folder, any(path.is_relative_to(tree / "compiler/graph") for path in changed)
+
+
+def differs(path, other):
+    return not other.exists() or path.read_bytes() != other.read_bytes()
+
+
+def compiled(tree, source, headers, is_precompiled):
+    """An object of the copy's source, by the flags of the build's own, or of a file of its layer; the copy's own headers come first."""
     level = []
     if not source.startswith("reference/"):
         beside, level = "compiler/rewrite/CMakeFiles/tensmith_rewrite.dir/Hoist.cpp.o", ["-O1"]
@@ -72,10 +90,12 @@ def compiled(tree, source):
         beside = f"reference/CMakeFiles/tensmith_reference.dir/{pathlib.Path(source).name}.o"
     words = shlex.split(command_of(beside))
     words = words[next(i for i, word in enumerate(words) if "clang" in word) :]
-    kept, skipped = [words[0], "-I", tree, "-I", tree / "include"], {"-o": 2, "-c": 2, "-MF": 2, "-MT": 2, "-MD": 1}
+    kept, skipped = [words[0], "-I", headers, "-I", headers / "include"], {"-o": 2, "-c": 2, "-MF": 2, "-MT": 2, "-MD": 1}
     at = 1
     while at < len(words):
-        if words[at] in skipped:
+        if not is_precompiled and words[at : at + 2] == ["-Xclang", "-include-pch"]:  # it is read as text
+            at += 4
+        elif words[at] in skipped:
             at += skipped[words[at]]
         else:
             kept.append(words[at])
@@ -88,8 +108,9 @@ def compiled(tree, source):
 
 def linked(tree, program, own, *sources):
     """A program of the build with these sources of the copy in the place of its own objects, of which a test has `own`."""
+    headers, is_graph_changed = own_headers(tree)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(lambda source: compiled(tree, source), sources))
+        objects = list(pool.map(lambda source: compiled(tree, source, headers, not is_graph_changed), sources))
     command = command_of(program)
     if own:  # a test, whose cases are those of the sources alone
         command = re.sub(r" \S+/test/\S+\.cpp\.o(?= )", "", command)

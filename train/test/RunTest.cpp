@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <sys/resource.h>
 

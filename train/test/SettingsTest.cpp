@@ -3,6 +3,7 @@
 
 #include "train/SettingTable.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace tensmith::train {

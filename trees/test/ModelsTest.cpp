@@ -13,6 +13,7 @@
 #include "base/Hash.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <bit>
 #include <cmath>

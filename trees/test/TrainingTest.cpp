@@ -11,6 +11,7 @@
 #include "trees/test/SharedMemoryExchange.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <fstream>

@@ -4,6 +4,7 @@
 #include "files/Failure.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace tensmith::tune {

@@ -5,7 +5,7 @@
 
 #include "tune/database/Database.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace tensmith::tune {
 

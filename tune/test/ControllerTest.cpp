@@ -2,6 +2,7 @@
 #include "tune/model/Controller.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 using namespace tensmith::tune;
 

@@ -4,6 +4,7 @@
 #include "tune/SearchSpace.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace tensmith::tune {
 

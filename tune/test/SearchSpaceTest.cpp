@@ -3,6 +3,7 @@
 #include "tune/test/PlantedSpaces.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <set>
 
 using namespace tensmith::tune;

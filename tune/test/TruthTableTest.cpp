@@ -5,6 +5,7 @@
 #include "files/Failure.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 using namespace tensmith;

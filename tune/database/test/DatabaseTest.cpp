@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <latch>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sys/wait.h>
 #include <thread>
