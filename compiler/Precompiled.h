@@ -1,6 +1,6 @@
 // The precompiled header shared by the compiler's targets: the parts of MLIR that nearly every file
-// there includes, and the graph dialect, whose generated classes take as long again. What else is our
-// own stays out: whatever is changed here compiles all of them again.
+// there includes, and the graph dialect, whose generated classes take as long again. What else is
+// our own stays out: whatever is changed here compiles all of them again.
 #pragma once
 
 #include "compiler/graph/Graph.h"
