@@ -302,7 +302,7 @@ def test_training_makes_up_for_2_bits(ts, cnn, tmp_path):
     model = onnx.load(tmp_path / "start.onnx")
     random = numpy.random.default_rng(3)
     x, labels = networks.images(random, 2048)
-    networks.trained(ts, tmp_path / "trained.onnx", model, "image", x, labels, 250)
+    networks.trained(ts, tmp_path / "trained.onnx", model, "image", x, labels, 400)
     better = accuracy(ts, tmp_path / "trained.onnx", inputs, right)
     assert better > plain + 3 and better >= accuracy(ts, path, inputs, right) - 3, (plain, better)
 
