@@ -20,7 +20,7 @@ import speculated  # noqa: E402
 from random_functions import described  # noqa: E402
 
 import tensmith as ts  # noqa: E402
-from tensmith import nn, optim  # noqa: E402
+from tensmith import _eager, nn, optim  # noqa: E402
 from tensmith.functions import residual  # noqa: E402
 from tensmith.recorded import program_of  # noqa: E402
 
@@ -545,3 +545,35 @@ def test_a_class_says_what_is_in_its_objects(monkeypatch):
     # Breaks if what the class's method looks at, or which method it is, is no assumption.
     assert found == [2, 2, 2, 1, 1, 1, 2, 2, 2]
     assert function.statistics()["converted"] >= 4, function.explain()  # breaks if `in` of such an object has no conversion
+
+
+def assignments(call):
+    """How many operations of the engine a call has that write over tensors."""
+    _eager.begin_trace()
+    call()
+    _eager.wait_for_all()
+    return [event["name"] for event in json.loads(_eager.end_trace())["traceEvents"]].count("assign")
+
+
+# Breaks if what a converted call or an optimiser writes is an operation for each tensor.
+@pytest.mark.parametrize("converted", [False, True])
+def test_all_that_is_written_is_one_operation(converted):
+    parameters = [tnp.ones((100, 100), dtype=tnp.float32) for _ in range(3)]  # of nobody else, and too large to be copied at once
+    for each in parameters:
+        each.requires_grad = True
+    optimiser = optim.SGD(parameters, lr=0.5, momentum=0.9)
+
+    def step():
+        optimiser.zero_grad()
+        with ts.record():
+            loss = sum(tnp.sum(each * each) for each in parameters)
+        loss.backward()
+        optimiser.step()
+
+    call = ts.function(step) if converted else step
+    for _ in range(3):
+        call()
+    before = [each[0, 0].item() for each in parameters]
+    assert assignments(call) == 1
+    assert all(each[0, 0].item() != old for each, old in zip(parameters, before))
+    assert not converted or call.statistics()["converted"] >= 2
