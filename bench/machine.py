@@ -24,10 +24,10 @@ def processor():
     return names[0] if names else platform.machine()
 
 
-def measure_machine(say):
-    """The limits, measured where they never were, and once more where what is kept can't be this machine's."""
+def measure_machine(say, is_patient=True):
+    """The limits, measured where they never were, and once more where what is kept can't be this machine's and there is patience for it."""
     limits = _limits()
-    if limits.get("doubt"):
+    if limits.get("doubt") and is_patient:
         say(f"measuring this machine again: {limits['doubt']}")
         limits = _limits("--again")
     if limits.get("doubt"):

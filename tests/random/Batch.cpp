@@ -86,22 +86,8 @@ private:
     return form;
   }
 
-  /// A graph of any operators where the chosen one didn't come to a graph.
-  OwningOpRef<ModuleOp> drawn(uint64_t seed) {
-    const std::vector<std::string> &names = options_.operators;
-    if (!names.empty())
-      if (auto module =
-              Generator(&context_, seed).runOperator(names[seed % names.size()], kMostBehind))
-        return module;
-    return Generator(&context_, seed).run();
-  }
-
   OwningOpRef<ModuleOp> graphOf(uint64_t seed) {
-    auto module = drawn(seed);
-    if (options_.openRuns)
-      if (auto open = openSizes(*module, seed, options_.openRuns, options_.breaking))
-        return open;
-    return module;
+    return random_graphs::graphOf(context_, options_, seed);
   }
 
   static bool complain(const std::string &text) {
@@ -276,7 +262,31 @@ private:
   int reduced_ = 0;
 };
 
+/// The operator that a graph must have: each in turn of those that were named, or, by the first
+/// seeds of a run that is to draw all, of all; else none.
+std::string chosen(MLIRContext &context, const BatchOptions &options, uint64_t seed) {
+  const std::vector<std::string> &names = options.operators;
+  if (!names.empty())
+    return names[seed % names.size()];
+  const std::vector<DrawnOperator> &all = operatorsToDraw(&context);
+  if (!options.allOperators || seed == 0 || seed > all.size() || all[seed - 1].weight <= 0)
+    return {};
+  return all[seed - 1].name.stripDialect().str();
+}
+
 } // namespace
+
+OwningOpRef<ModuleOp> graphOf(MLIRContext &context, const BatchOptions &options, uint64_t seed) {
+  OwningOpRef<ModuleOp> module;
+  if (std::string name = chosen(context, options, seed); !name.empty())
+    module = Generator(&context, seed).runOperator(name, kMostBehind);
+  if (!module) // of any operators where the chosen one didn't come to a graph
+    module = Generator(&context, seed).run();
+  if (options.openRuns)
+    if (auto open = openSizes(*module, seed, options.openRuns, options.breaking))
+      return open;
+  return module;
+}
 
 bool runBatch(MLIRContext &context, const BatchOptions &options) {
   return Batch(context, options).run();

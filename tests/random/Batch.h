@@ -1,6 +1,7 @@
 // Many graphs in processes of their own, so that a crash costs one graph and is put down to it.
 #pragma once
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <cstdint>
@@ -27,6 +28,10 @@ struct BatchOptions {
       operators; // if any, each graph is one of these, in turn, with its operands
 };
 
+/// The graph of a seed; of no other option than these do graphs depend: `operators`, or
+/// `allOperators`, and `openRuns` with `breaking`.
+mlir::OwningOpRef<mlir::ModuleOp> graphOf(mlir::MLIRContext &context, const BatchOptions &options,
+                                          uint64_t seed);
 /// Prints what was found; true where all graphs agree.
 bool runBatch(mlir::MLIRContext &context, const BatchOptions &options);
 

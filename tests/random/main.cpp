@@ -1,6 +1,6 @@
 // random-graphs: draws graphs, compiles them, and compares the compiled code with the reference.
 //
-//   random-graphs --count 2000            graphs 1 to 2000, as the test does
+//   random-graphs --count 2000            graphs 1 to 2000
 //   random-graphs --first 17 --count 1    one of them
 //   random-graphs --open 8 --count 20000  with open sizes, at eight draws of them
 //   random-graphs --points 5 --count 200  with the choices of kernels drawn, five times each
@@ -53,7 +53,8 @@ int main(int argc, char **argv) {
   app.add_option("--out", options.folder, "Where failing graphs go")->capture_default_str();
   app.add_option("--timeout", options.timeoutSeconds, "Seconds that one graph may take")
       ->capture_default_str();
-  app.add_flag("--all-operators", options.allOperators, "Fail unless every operator was drawn");
+  app.add_flag("--all-operators", options.allOperators,
+               "Graphs of each operator first; fail unless every one was drawn");
   app.add_flag("!--no-reduce", options.reduce, "Write failing graphs out as they were drawn");
   app.add_option("--device", options.device,
                  "What runs the kernels: separate, or several: separate:0,separate:1");
@@ -113,10 +114,7 @@ int main(int argc, char **argv) {
     }
   }
   if (print) {
-    auto module = Generator(&context, print).run();
-    auto open = options.openRuns ? openSizes(*module, print, options.openRuns)
-                                 : mlir::OwningOpRef<mlir::ModuleOp>();
-    (open ? *open : *module)->print(llvm::outs());
+    graphOf(context, options, print)->print(llvm::outs());
     return 0;
   }
   return runBatch(context, options) ? 0 : 1;

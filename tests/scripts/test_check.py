@@ -150,3 +150,21 @@ def test_fix_formats(tmp_path):
     write(tmp_path, {"base/A.h": PURPOSE + "int  x;\n"})
     assert check(tmp_path, "--fix", "-R", "format") == (0, "")
     assert (tmp_path / "base/A.h").read_text() == PURPOSE + "int x;\n"
+
+
+def test_files_that_are_named_are_checked_alone(tmp_path):
+    two = PURPOSE + '#include "compiler/graph/Shapes.h"\nint   two;\n'
+    write(tmp_path, {"runtime/One.cpp": PURPOSE + "int   one;\n", "runtime/Two.cpp": two, "compiler/graph/Shapes.h": PURPOSE})
+    assert check(tmp_path, tmp_path / "runtime/One.cpp") == (1, "runtime/One.cpp:2: not formatted; run scripts/check --fix\n")
+    assert check(tmp_path, "--fix", tmp_path / "runtime/One.cpp") == (0, "")
+    assert (tmp_path / "runtime/Two.cpp").read_text() == two
+    status, said = check(tmp_path, tmp_path / "runtime/Two.cpp")
+    assert status == 1 and "Two.cpp:3: not formatted" in said and "Two.cpp:2: includes compiler/graph/Shapes.h" in said
+    assert check(tmp_path, tmp_path / "runtime/Three.cpp")[0] == 2
+
+
+def test_a_folder_is_checked_with_all_that_its_files_cause(tmp_path):
+    """A message that stands at another file, and names one of the folder's, is told, too."""
+    write(tmp_path, {"tests/one/test_same.py": '"""What one is for, in a line."""\n', "tests/two/test_same.py": '"""What two is for, in a line."""\n'})
+    assert check(tmp_path, tmp_path / "tests/one")[0] == check(tmp_path, tmp_path / "tests/two")[0] == 1
+    assert check(tmp_path, tmp_path / "tests/three")[0] == 2

@@ -19,6 +19,6 @@ def suite(*arguments):
 
 @pytest.mark.skipif(not (PACKAGE / "tensmith").exists(), reason="the Python package is not built")
 def test_a_part_of_the_suite_is_as_docs_say():
-    done = suite("--every", "8", "--check")
+    done = suite("--every", "16", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])["passed"] > 100

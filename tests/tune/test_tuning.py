@@ -204,7 +204,7 @@ def test_what_rewrites_decide(tmp_path):
     assert first["choices"] == first["estimated"]
     value = json.loads("{" + first["estimated"] + "}")["winograd_outputs"]
     best = 2 if value in (0, 4) else 4
-    report, _ = tune(model, database, "--trials", 40, runners=(f"{RUNNER} --best winograd_outputs={best}",), decides=True)
+    report, _ = tune(model, database, "--trials", 24, runners=(f"{RUNNER} --best winograd_outputs={best}",), decides=True)
     row = decided(report)
     assert json.loads("{" + row["choices"] + "}")["winograd_outputs"] == best and row["after_us"] < row["before_us"]
     assert not report.get("taken_back") and report["after_ms"] < report["before_ms"]
@@ -228,7 +228,7 @@ def test_decisions_keep_to_the_policys_error(tmp_path):
     run("compile", model, "-o", tmp_path / "six.so", "--schedules", schedules, "--no-tuned")
     told = [entry for entry in json.loads(run("inspect", tmp_path / "six.so", "--chosen-schedules").stdout)["schedules"] if entry.get("winograd_outputs") == 6]
     assert told and told[0]["error"] > 1e-5
-    report, _ = tune(model, tmp_path / "tuned.sqlite", "--trials", 60, runners=(f"{RUNNER} --best winograd_outputs=6",), decides=True)
+    report, _ = tune(model, tmp_path / "tuned.sqlite", "--trials", 32, runners=(f"{RUNNER} --best winograd_outputs=6",), decides=True)
     assert decided(report)["failures"] > 0
     assert '"winograd_outputs":6' not in decided(report)["choices"]
 
