@@ -1,5 +1,5 @@
 // What was compiled, on disk, found again by what it was compiled from: the one store of kernels,
-// whole modules and what is known of models.
+// their times, whole modules and what is known of models.
 //
 // An entry is one file, named by its key and its kind, written beside and renamed: processes share
 // the folder without locks, and a reader sees a whole entry or none. Behind its contents an entry
@@ -39,9 +39,10 @@ int64_t defaultLimit();
 enum class Kind : uint8_t {
   Kernel, // an object of one kernel
   Module, // a compiled model
-  Model   // what is known of a model before its module is looked for
+  Model,  // what is known of a model before its module is looked for
+  Time    // the seconds that a kernel takes
 };
-constexpr const char *kKindNames[] = {"kernel", "module", "model"}; // and files' endings
+constexpr const char *kKindNames[] = {"kernel", "module", "model", "time"}; // and files' endings
 
 /// The file of an entry that was found right, open; closed with the object.
 class OpenEntry {

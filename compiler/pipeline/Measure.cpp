@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Measure.h"
 
 #include "base/Cpus.h"
+#include "base/Hash.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/ChildProcess.h"
@@ -9,8 +10,10 @@
 #include "files/Failure.h"
 #include "files/Npy.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/TargetParser/Host.h"
 
 #include <cmath>
 #include <dlfcn.h>
@@ -173,6 +176,22 @@ std::string_view nameOf(Outcome outcome) {
   constexpr std::string_view kNames[] = {"timed",     "wrong",         "refused",    "crashed",
                                          "timed out", "out of memory", "not started"};
   return kNames[size_t(outcome)];
+}
+
+Result<double> secondsOf(const Candidate &candidate, Measurer &measurer, cache::Store &store) {
+  Hasher hasher;
+  hasher.add(candidate.module);
+  hasher.add(std::string_view(llvm::sys::getHostCPUName()));
+  hasher.add(int64_t(availableCpus()));
+  Hash128 key = hasher.finish();
+  if (auto kept = store.find(cache::Kind::Time, key))
+    if (double seconds = 0; llvm::to_float(*kept, seconds))
+      return seconds;
+  Measurement timed = measurer.measure(candidate);
+  if (timed.outcome != Outcome::Timed)
+    return unsupported(timed.why);
+  store.insert(cache::Kind::Time, key, llvm::formatv("{0:e17}", timed.seconds).str());
+  return timed.seconds;
 }
 
 std::vector<Candidate::Input> drawnInputs(func::FuncOp function) {

@@ -8,6 +8,7 @@
 
 #include "base/HostTensor.h"
 #include "base/Status.h"
+#include "cache/Store.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -70,6 +71,11 @@ std::unique_ptr<Measurer> commandMeasurer(std::vector<std::string> command,
                                           const CommandLimits &limits = {});
 /// The same with `tensmith-measure` from the folder of this library or program.
 std::unique_ptr<Measurer> measurerHere(const CommandLimits &limits = {});
+
+/// The seconds that the candidate takes by this measurer, or took when it was last timed here: kept
+/// in the store by the module's bytes, which name the machine that it is for, this processor and
+/// the number of CPUs. Unsupported, with the reason, where it can't be timed.
+Result<double> secondsOf(const Candidate &candidate, Measurer &measurer, cache::Store &store);
 
 /// Of a function of tensors of constant shapes: small numbers around zero, none of them subnormal;
 /// zeros of types other than f32.

@@ -3,6 +3,7 @@
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/test/FunctionMeasurer.h"
 #include "compiler/targets/Target.h"
+#include "files/Files.h"
 #include "runtime/Module.h"
 #include "runtime/plan_generated.h"
 
@@ -92,6 +93,29 @@ TEST(MemoryBudget, IsMetByWhatTakesLeastTime) {
         << made.recomputation;
     EXPECT_LE(made.runBytes, options.memoryBudget);
   }
+}
+
+// Breaks if another budget measures all again, or a kernel has the time of another.
+TEST(MemoryBudget, KernelsAreTimedOnce) {
+  TemporaryFolder folder;
+  CompileOptions options = tight();
+  options.cacheFolder = (folder.path() / "cache").string();
+  int measured = 0;
+  options.measurer = measuredBy([&](const std::string &bytes) -> Result<double> {
+    auto module = runtime::Module::loadBytes(std::as_bytes(std::span(bytes)), {});
+    ++measured;
+    return (*module)->plan().kernels()->Get(0)->label()->str() == "softmax" ? 1.0 : 1e-3;
+  });
+  std::string first = compile(options).recomputation;
+  int once = std::exchange(measured, 0);
+  EXPECT_GT(once, 1);
+  EXPECT_EQ(compile(options).recomputation, first);
+  options.memoryBudget += 16;
+  EXPECT_EQ(compile(options).recomputation, first);
+  EXPECT_EQ(measured, 0);
+  options.cacheFolder.clear();
+  EXPECT_EQ(compile(options).recomputation, first);
+  EXPECT_EQ(measured, once);
 }
 
 TEST(MemoryBudget, GoesByEstimatesWhereNothingIsMeasured) {
