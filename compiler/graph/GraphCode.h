@@ -7,6 +7,8 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 namespace tensmith::graph {
 
 class GraphCode {

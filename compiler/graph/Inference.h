@@ -4,6 +4,8 @@
 
 #include "compiler/graph/Graph.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 namespace tensmith::graph {
 
 using Dims = llvm::SmallVector<mlir::AffineExpr>;

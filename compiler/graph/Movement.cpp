@@ -15,19 +15,11 @@ using namespace tensmith::graph;
 
 namespace tensmith::graph {
 
-namespace {
-/// What exporters pair up and turn: the pads of each dimension.
-struct TransposedContents : KnownContents::ExternalModel<TransposedContents, TransposeOp> {
-  static std::optional<Contents> contents(Operation *op, ShapeContext &shapes, unsigned);
-};
-} // namespace
-
 void GraphDialect::addMovement() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/MovementOps.cpp.inc"
       >();
-  TransposeOp::attachInterface<TransposedContents>(*getContext());
 }
 
 namespace {
@@ -591,15 +583,14 @@ std::optional<Contents> SliceOp::contents(ShapeContext &shapes, unsigned) {
   return strided(shapes, getX(), getY(), first, strides);
 }
 
-std::optional<Contents> TransposedContents::contents(Operation *op, ShapeContext &shapes,
-                                                     unsigned) {
-  auto transpose = cast<TransposeOp>(op);
-  if (!shapes.contents(transpose.getX()))
+/// What exporters pair up and turn: the pads of each dimension.
+std::optional<Contents> TransposeOp::contents(ShapeContext &shapes, unsigned) {
+  if (!shapes.contents(getX()))
     return std::nullopt;
-  SmallVector<int64_t> strides = stridesOf(transpose.getX()), turned;
-  for (int64_t dim : transpose.getPermutation())
+  SmallVector<int64_t> strides = stridesOf(getX()), turned;
+  for (int64_t dim : getPermutation())
     turned.push_back(strides[size_t(dim)]);
-  return strided(shapes, transpose.getX(), transpose.getY(), 0, turned);
+  return strided(shapes, getX(), getY(), 0, turned);
 }
 
 std::optional<Contents> DynamicSliceOp::contents(ShapeContext &shapes, unsigned) {

@@ -15,7 +15,7 @@ def Graph_ReshapeOp : Graph_MovementOp<"reshape", [DeclareOpInterfaceMethods<Gra
   let description = "(M1) operand and result have the same number of elements. The result type is given, not inferred.";
   let arguments = (ins Graph_Tensor:$x);
 }
-def Graph_TransposeOp : Graph_MovementOp<"transpose"> {
+def Graph_TransposeOp : Graph_MovementOp<"transpose", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "y[i_perm[0], ...] : dimension k of the result is dimension permutation[k] of x";
   let description = "`permutation` has each dimension of x once.";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$permutation);
