@@ -228,7 +228,10 @@ Array Array::part(bool imaginary) const {
   return {std::move(part), storage_};
 }
 
-HostTensor Array::asHostTensor() const { return HostTensor(type(), shape(), data(), storage_); }
+// The memory's owner, since another write may give the storage other memory.
+HostTensor Array::asHostTensor() const {
+  return HostTensor(type(), shape(), data(), storage_->owner);
+}
 
 Resources resourcesOfProcess() {
   static const auto budget = std::make_shared<Budget>(0);

@@ -11,6 +11,7 @@
 #include <new>
 #include <pthread.h>
 #include <stdexcept>
+#include <unordered_map>
 
 namespace tensmith::eager {
 namespace {
@@ -396,47 +397,6 @@ Status tellView(const Array &of, const Array &view, ViewStep step) {
 
 bool areViewsTold() { return Coexecution::current() || !Tape::recording().empty(); }
 
-/// Both are all of their storages, whose variables the operation has.
-static void exchange(Storage &to, Storage &from) {
-  std::swap(to.data, from.data);
-  std::swap(to.owner, from.owner);
-  std::swap(to.charge, from.charge);
-}
-
-Status moveInto(Arrays to, Arrays from) {
-  Task task;
-  std::vector<Array> given, taken;
-  for (size_t i = 0; i < to.size(); ++i) {
-    if (isShared(to[i])) {
-      if (Status status = copyInto(to[i], from[i]); !status.ok())
-        return status;
-      continue;
-    }
-    given.push_back(to[i]);
-    taken.push_back(from[i]);
-    for (const Array *array : {&to[i], &from[i]})
-      task.writes.push_back(array->variable());
-  }
-  if (given.empty())
-    return {};
-  task.name = "assign";
-  task.place = placeOfCall();
-  task.body = [given = std::move(given), taken = std::move(taken)] {
-    for (size_t i = 0; i < given.size(); ++i) {
-      Storage &storage = *given[i].storage();
-      bool isAll = given[i].isDense() && taken[i].storage()->bytes == storage.bytes &&
-                   given[i].size() * byteSize(given[i].type()) == storage.bytes;
-      if (isAll && !storage.isShared())
-        exchange(storage, *taken[i].storage());
-      else if (Status status = copyElements(given[i], taken[i]); !status.ok())
-        return status;
-    }
-    return Status();
-  };
-  hand(std::move(task));
-  return {};
-}
-
 Status concatenateInto(int64_t axis, Arrays parts, const Array &result) {
   int64_t offset = 0, step = result.strides()[size_t(axis)];
   for (const Array &part : parts) {
@@ -488,42 +448,62 @@ namespace {
 
 struct Copy {
   Array to, from;
+  bool isMoved = false; // `from` is nobody else's, and its memory may become `to`'s
 };
 
+/// Both are all of their storages, whose variables the operation has.
+bool canExchange(const Array &to, const Array &from) {
+  int64_t bytes = to.storage()->bytes;
+  return !isShared(to) && to.isDense() && from.isDense() && from.storage()->bytes == bytes &&
+         bytesOf(to) == bytes;
+}
+
+void exchange(Storage &to, Storage &from) {
+  std::swap(to.data, from.data);
+  std::swap(to.owner, from.owner);
+  std::swap(to.charge, from.charge);
+}
+
 Status copyInOrder(std::span<const Copy> copies) {
-  for (const Copy &each : copies)
-    if (Status status = copyElements(each.to, each.from); !status.ok())
+  for (const auto &[to, from, isMoved] : copies)
+    if (isMoved && canExchange(to, from))
+      exchange(*to.storage(), *from.storage());
+    else if (Status status = copyElements(to, from); !status.ok())
       return status;
   return {};
 }
 
 /// One after the other, as one operation of the engine: what an optimiser writes would be one for
-/// each of its parameters and their states.
+/// each of its parameters and their states. What is moved may come in any order.
 Status copyAll(std::vector<Copy> copies) {
-  if (std::ranges::any_of(
-          copies, [](const Copy &each) { return isShared(each.to) || isShared(each.from); })) {
-    for (const Copy &each : copies)
-      if (Status status = copyNow(each.to, each.from); !status.ok())
-        return status;
+  auto isSharedCopy = [](const Copy &each) { return isShared(each.to) || isShared(each.from); };
+  bool isAnyShared = std::ranges::any_of(copies, isSharedCopy);
+  std::vector<Copy> later;
+  for (Copy &each : copies)
+    if (!isAnyShared || (each.isMoved && !isSharedCopy(each)))
+      later.push_back(std::move(each));
+    else if (Status status = copyNow(each.to, each.from); !status.ok())
+      return status;
+  if (later.empty())
     return {};
-  }
   auto isSmallAndReady = [](const Copy &each) {
     return each.to.size() <= kSmall && isReady(each.to) && isReady(each.from);
   };
-  if (Engine::ofProcess().isIdle() && std::ranges::all_of(copies, isSmallAndReady))
-    return copyInOrder(copies);
-  waitWhereMuchIsPending();
+  if (Engine::ofProcess().isIdle() && std::ranges::all_of(later, isSmallAndReady))
+    return copyInOrder(later);
   Task task;
-  int64_t bytes = 0;
-  for (const auto &[to, from] : copies) {
+  int64_t bytes = 0; // that wait for the copies; what is moved was there, and one of both goes
+  for (const auto &[to, from, isMoved] : later) {
     task.writes.push_back(to.variable());
-    task.reads.push_back(from.variable());
-    bytes += bytesOf(to) + bytesOf(from);
+    (isMoved ? task.writes : task.reads).push_back(from.variable());
+    bytes += isMoved ? 0 : bytesOf(to) + bytesOf(from);
   }
+  if (bytes > 0)
+    waitWhereMuchIsPending();
   task.name = "assign";
   task.place = placeOfCall();
-  task.body = [copies = std::move(copies), pending = std::make_shared<Pending>(bytes)] {
-    return copyInOrder(copies);
+  task.body = [later = std::move(later), pending = std::make_shared<Pending>(bytes)] {
+    return copyInOrder(later);
   };
   hand(std::move(task));
   return {};
@@ -531,8 +511,9 @@ Status copyAll(std::vector<Copy> copies) {
 
 } // namespace
 
-/// Writes what tapes have been told of. A co-executed step that is under way may put it off.
-static Status writeAll(Arrays to, Arrays from) {
+/// Writes what tapes have been told of. A co-executed step that is under way may put it off. Those
+/// whose numbers are given are nobody else's.
+static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {}) {
   for (const Array &each : to)
     if (Status status = beforeWrite(each); !status.ok())
       return status;
@@ -554,6 +535,16 @@ static Status writeAll(Arrays to, Arrays from) {
     if (Status status = readOfSteps({&from[i], 1}); !status.ok())
       return status;
     copies.push_back({to[i], from[i]});
+  }
+  // Tapes and co-executed steps keep what they are told of.
+  if (Tape::recording().empty() && !Coexecution::current()) {
+    std::unordered_map<const Storage *, int> uses;
+    for (const Array &each : from)
+      ++uses[each.storage().get()];
+    for (size_t i : taken) {
+      const Storage &storage = *from[i].storage();
+      copies[i].isMoved = !storage.history && !storage.leaf && uses[&storage] == 1;
+    }
   }
   return copyAll(std::move(copies));
 }
@@ -579,7 +570,7 @@ static std::string textOf(const Array &array) {
   return std::string(name(array.type())) + " " + toString(array.shape());
 }
 
-Status assignAll(Arrays to, Arrays from) {
+Status assignAll(Arrays to, Arrays from, std::span<const size_t> taken) {
   orderForks();
   // Before a tape is told of any: it takes what it is told as done.
   for (size_t i = 0; i < to.size(); ++i) {
@@ -595,10 +586,17 @@ Status assignAll(Arrays to, Arrays from) {
         !status.ok())
       return status;
   }
-  return writeAll(to, from);
+  return writeAll(to, from, taken);
 }
 
 Status copyInto(const Array &to, const Array &source) { return copyAll({{to, source}}); }
+
+Status moveInto(Arrays to, Arrays from) {
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < to.size(); ++i)
+    copies.push_back({to[i], from[i], /*isMoved=*/true});
+  return copyAll(std::move(copies));
+}
 
 Status wait(const Array &array, bool toWrite) {
   if (Status status = Coexecution::read(array, toWrite); !status.ok())

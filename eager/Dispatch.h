@@ -24,8 +24,10 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 /// Copies `from`, broadcast and converted, into `to`, which may be a view.
 Status assign(const Array &to, const Array &from);
 /// Pairwise, of one type and shape: what a step of an optimiser writes. No source
-/// may share memory with a place.
-Status assignAll(std::span<const Array> to, std::span<const Array> from);
+/// may share memory with a place. `taken`: the numbers of sources that nobody else has, whose
+/// memory becomes the place's where both are all of theirs.
+Status assignAll(std::span<const Array> to, std::span<const Array> from,
+                 std::span<const size_t> taken = {});
 
 /// A view was made, of which tapes and co-execution are told; whether there are any.
 Status tellView(const Array &of, const Array &view, ViewStep step);

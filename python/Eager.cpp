@@ -65,16 +65,30 @@ Array copied(const Array &array) {
   return result;
 }
 
-/// Each tensor's elements become those of the value at its place, which has its type and shape.
-void assignAll(const std::vector<Tensor *> &tensors, const std::vector<Tensor *> &values) {
-  if (tensors.size() != values.size())
+/// Each tensor's elements become those of the value with the number at its place, which has its
+/// type and shape. A value that the list alone has is taken from it: its memory becomes the
+/// tensor's, and the list has None there.
+void assignAll(const std::vector<Tensor *> &tensors, nb::list values,
+               const std::vector<size_t> &numbers) {
+  if (tensors.size() != numbers.size())
     throw nb::value_error("as many values as tensors are assigned");
   std::vector<Array> to, from;
+  std::vector<size_t> taken;
   for (const Tensor *tensor : tensors)
     to.push_back(tensor->array);
-  for (const Tensor *value : values)
-    from.push_back(value->array);
-  check(eager::assignAll(to, from));
+  {
+    std::vector<nb::object> held;
+    for (size_t number : numbers) {
+      held.push_back(values[number]);
+      from.push_back(nb::cast<Tensor &>(held.back()).array);
+    }
+    for (size_t i = 0; i < held.size(); ++i)
+      if (Py_REFCNT(held[i].ptr()) == 2) // of the list, and of `held`: twice there is in it more
+        taken.push_back(i);
+    for (size_t i : taken)
+      values[numbers[i]] = nb::none();
+  }
+  check(eager::assignAll(to, from, taken));
 }
 
 /// A view, and what it is of it.

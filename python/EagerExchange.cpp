@@ -43,12 +43,12 @@ template <typename Kind> struct Export {
 
   explicit Export(Array given)
       : array(std::move(given)), shape(array.shape()), strides(array.strides()) {
+    ++array.storage()->sharers; // from here on its memory stays
     managed.dl_tensor = {
         array.data(),   {kCpu, 0}, int32_t(array.rank()), *codeOf(array.type()), shape.data(),
         strides.data(), 0};
     managed.manager_ctx = this;
     managed.deleter = [](Kind *self) { delete static_cast<Export *>(self->manager_ctx); };
-    ++array.storage()->sharers;
   }
   ~Export() { --array.storage()->sharers; }
 };

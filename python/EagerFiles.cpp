@@ -19,16 +19,17 @@ template <typename Run> static auto failing(const Run &run) {
 }
 
 void bindFiles(nb::module_ &m) {
-  m.def("write_safetensors", [](const std::string &path,
-                                const std::vector<std::pair<std::string, Tensor *>> &named) {
-    std::vector<train::NamedTensor> tensors;
-    for (const auto &[name, tensor] : named) {
-      waitFor(tensor->array);
-      Array row = take(eager::dense(tensor->array));
-      tensors.push_back({name, HostTensor(row.type(), row.shape(), row.data(), row.storage())});
-    }
-    failing([&] { train::writeSafetensors(path, tensors, {}); });
-  });
+  m.def("write_safetensors",
+        [](const std::string &path, const std::vector<std::pair<std::string, Tensor *>> &named) {
+          std::vector<train::NamedTensor> tensors;
+          for (const auto &[name, tensor] : named) {
+            waitFor(tensor->array);
+            Array row = take(eager::dense(tensor->array));
+            tensors.push_back(
+                {name, HostTensor(row.type(), row.shape(), row.data(), row.storage()->owner)});
+          }
+          failing([&] { train::writeSafetensors(path, tensors, {}); });
+        });
   m.def("read_safetensors", [](const std::string &path) {
     train::Safetensors file = failing([&] { return train::readSafetensors(path); });
     nb::list named;

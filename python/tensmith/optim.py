@@ -49,7 +49,8 @@ class _Update:
         kept = len(states[0]) if states else 0
         given = [*parameters, *gradients, *(x for each in states for x in each), *numbers]
         results = self._program([given[i] if isinstance(i, int) else i for i in self._sources], self._types)
-        _eager.assign_all([x for parameter, own in zip(parameters, states) for x in (parameter, *own[:kept])], results)
+        written = [x for parameter, own in zip(parameters, states) for x in (parameter, *own[:kept])]
+        _eager.assign_all(written, results, range(len(written)))
 
 
 class Optimizer:

@@ -577,3 +577,86 @@ def test_all_that_is_written_is_one_operation(converted):
     assert assignments(call) == 1
     assert all(each[0, 0].item() != old for each, old in zip(parameters, before))
     assert not converted or call.statistics()["converted"] >= 2
+
+
+def places(tensors):
+    """Where their elements lie; NumPy shares them for no longer than that."""
+    return [numpy.asarray(each).ctypes.data for each in tensors]
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_what_is_written_is_moved_and_not_copied(converted):
+    """New values of parameters and states that nobody else has become theirs with their memory; what Python sees has still what it had."""
+    parameter = tnp.ones((100, 100), dtype=tnp.float32)
+    parameter.requires_grad = True
+    optimiser, copied, now = optim.Adam([parameter], lr=0.5), tnp.ones((100, 100), dtype=tnp.float32), None
+    view = copied[0]
+
+    def step(x):
+        optimiser.zero_grad()
+        with ts.record():
+            loss = tnp.sum(parameter * parameter * x)
+        loss.backward()
+        optimiser.step()
+        new = copied * 2 + x
+        copied[...] = new
+        return new
+
+    call = ts.function(step) if converted else step
+    for _ in range(3):
+        call(tnp.asarray(1.0, dtype=tnp.float32))
+    owners = [parameter, *(each for each in optimiser.state[0]["states"] if each.size == 10000)]
+    assert len(owners) == 3
+    before, values = places(owners), [numpy.array(each) for each in owners]
+    new = call(tnp.asarray(1.0, dtype=tnp.float32))
+    assert all(a != b for a, b in zip(places(owners), before)) and all((numpy.asarray(a) != b).any() for a, b in zip(owners, values))
+    # What is returned, too, isn't moved; a view sees what is written, and an array of NumPy's keeps its place.
+    wanted = numpy.array(new)
+    assert (numpy.asarray(copied) == wanted).all() and (numpy.asarray(view) == wanted[0]).all() and not new.shares_memory(copied)
+    shared = numpy.asarray(parameter)
+    old, now = shared.copy(), call(tnp.asarray(1.0, dtype=tnp.float32))
+    assert (shared != old).any() and shared.ctypes.data == places([parameter])[0] and (numpy.asarray(new) == wanted).all()
+    assert (numpy.asarray(now) == wanted * 2 + 1).all()
+    assert not converted or call.statistics()["converted"] >= 3
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_what_is_needed_elsewhere_is_not_moved(converted):
+    """A value that two tensors get, one that is a gradient, too, and what an older tape has still to differentiate by."""
+    a, b, c, parameter = (tnp.zeros((100, 100), dtype=tnp.float32) for _ in range(4))
+    parameter[...] = 3
+    parameter.requires_grad = True
+    optimiser = optim.SGD([parameter], lr=0.25)
+
+    def step(x):
+        optimiser.zero_grad()
+        with ts.record():
+            loss = tnp.sum(parameter * parameter * x)
+        loss.backward()
+        v = a + x
+        a[...] = v
+        b[...] = v
+        c[...] = parameter.grad
+        optimiser.step()
+
+    call = ts.function(step) if converted else step
+    for number in range(1, 5):
+        with ts.record():
+            before = tnp.sum(parameter * parameter)
+        old = numpy.array(parameter)
+        call(tnp.asarray(1.0, dtype=tnp.float32))
+        assert (numpy.array(parameter) == old / 2).all() and (numpy.array(parameter.grad) == 2 * old).all() and (numpy.array(c) == 2 * old).all()
+        assert (numpy.array(a) == number).all() and (numpy.array(b) == number).all()
+        parameter.grad = None
+        before.backward()
+        assert (numpy.array(parameter.grad) == 2 * old).all()
+    assert not converted or call.statistics()["converted"] >= 2
+
+
+def test_values_that_failed_are_not_moved_silently():
+    parameter, table = tnp.zeros((10000,), dtype=tnp.float32), tnp.ones((10000,), dtype=tnp.float32)
+    values = [_eager.apply("gather_elements", [table, tnp.full((10000,), 1 << 40, dtype=tnp.int64)], {"axis": 0}), tnp.ones((10000,), dtype=tnp.float32)]
+    _eager.assign_all([parameter], values, [0])
+    with pytest.raises(BufferError, match="holds 1099511627776"):
+        numpy.array(parameter)
+    assert values[0] is None and (numpy.array(values[1]) == 1).all()

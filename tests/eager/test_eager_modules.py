@@ -254,3 +254,15 @@ def test_an_optimiser_of_many_parameters_takes_its_settings_once():
     square = [0.9 * s + 0.1 * g * g for s, g in zip(square, (0.5, -0.25))]
     expected = [x - 0.25 * g / (s**0.5 + 0.125) for x, g, s in zip(expected, (0.5, -0.25), square)]
     assert numpy.allclose(equal[0], expected)
+
+
+@pytest.mark.parametrize("register, value", [
+    ("register_parameter", lambda: nn.Parameter(tensor(3))), ("register_buffer", lambda: tensor(3)), ("add_module", lambda: nn.Linear(2, 2))])
+def test_what_is_registered_is_the_attribute(register, value):
+    # Breaks if an attribute that was there before hides it, or if what is set later leaves it in the module's tables.
+    module, value = nn.Module(), value()
+    module.part = None
+    getattr(module, register)("part", value)
+    assert module.part is value and len(module.state_dict()) > 0
+    module.part = None
+    assert module.part is None and len(module.state_dict()) == 0

@@ -159,8 +159,8 @@ class Effects:
         if not _eager.apart(*tensors):
             raise NotConvertible("a tensor is written whose memory is another one's, too")
         self.residual.check_several("apart", *codes, Assumption("constant", "tensors that are written share no memory", self.recording.line, None))
-        values = ", ".join(f"outs[{self.recording.output(entry.copy)}]" for entry in written)
-        self._do(f"{self.residual.constant(_eager.assign_all)}([{', '.join(codes[0])}], [{values}])")
+        numbers = [self.recording.output(entry.copy) for entry in written]
+        self._do(f"{self.residual.constant(_eager.assign_all)}([{', '.join(codes[0])}], outs, {numbers})")
 
     def _has_unread_gradient(self, entry):
         recording = self.recording

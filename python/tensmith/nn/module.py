@@ -33,6 +33,8 @@ class Module:
     # ---- attributes
 
     def __setattr__(self, name, value):
+        if name in self.__dict__ and not isinstance(value, (Module, Tensor)):  # and so in no table: as `training`, which each step may set
+            return object.__setattr__(self, name, value)
         if "_parameters" not in self.__dict__:
             if isinstance(value, (Module, Tensor)):
                 raise AttributeError(f"call super().__init__() before {name} is set")
@@ -71,14 +73,17 @@ class Module:
 
     def register_parameter(self, name, tensor):
         """None: there may be one, and is none."""
+        self.__dict__.pop(name, None)
         self._parameters[name] = tensor
 
     def register_buffer(self, name, tensor, persistent=True):
         """A tensor that is no parameter; persistent: it is saved."""
+        self.__dict__.pop(name, None)
         self._buffers[name] = tensor
         self._unsaved.discard(name) if persistent else self._unsaved.add(name)
 
     def add_module(self, name, module):
+        self.__dict__.pop(name, None)
         self._modules[name] = module
 
     # ---- what there is
