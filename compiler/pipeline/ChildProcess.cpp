@@ -1,4 +1,4 @@
-// Between fork and exec only what is safe in a child of a process with threads: system calls on
+// Between vfork and exec only what is safe in a child of a process with threads: system calls on
 // memory that was made before; see ChildProcess.h.
 #include "compiler/pipeline/ChildProcess.h"
 

@@ -10,7 +10,6 @@
 #include "tests/random/Check.h"
 #include "tests/random/Generator.h"
 #include "tests/random/LoopsTarget.h"
-#include "tests/random/OpenForm.h"
 
 #include "compiler/graph/Conditions.h"
 #include "compiler/graph/Dialects.h"
