@@ -543,7 +543,10 @@ static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {
       ++uses[each.storage().get()];
     for (size_t i : taken) {
       const Storage &storage = *from[i].storage();
-      copies[i].isMoved = !storage.history && !storage.leaf && uses[&storage] == 1;
+      copies[i].isMoved = !storage.history && uses[&storage] == 1;
+      if (copies[i].isMoved) // it gets what the place had: a write of it, too
+        if (Status status = beforeWrite(from[i]); !status.ok())
+          return status;
     }
   }
   return copyAll(std::move(copies));

@@ -660,3 +660,22 @@ def test_values_that_failed_are_not_moved_silently():
     with pytest.raises(BufferError, match="holds 1099511627776"):
         numpy.array(parameter)
     assert values[0] is None and (numpy.array(values[1]) == 1).all()
+
+
+def test_values_that_tapes_or_others_have_are_not_moved():
+    """Lists have them alone, as Python sees it: an input and a result of an older tape, and one storage twice."""
+    a, b, c, d = (tnp.zeros((100, 100), dtype=tnp.float32) for _ in range(4))
+    w, x = (tnp.full((100, 100), value, dtype=tnp.float32) for value in (1, 5))
+    w.requires_grad = True
+    with ts.record():
+        result = tnp.exp(w)
+        loss = tnp.sum(w * x) + tnp.sum(result)
+    values = [x, result, tnp.ones((100, 100), dtype=tnp.float32)]
+    values.append(tnp.reshape(values[2], (100, 100)))
+    del x, result
+    _eager.assign_all([a, b, c, d], values, [0, 1, 2, 3])
+    assert values == [None] * 4
+    numpy.testing.assert_allclose(numpy.array(b), numpy.e, rtol=1e-6)
+    assert (numpy.array(a) == 5).all() and (numpy.array(c) == 1).all() and (numpy.array(d) == 1).all()
+    loss.backward()
+    numpy.testing.assert_allclose(numpy.array(w.grad), 5 + numpy.e, rtol=1e-6)
