@@ -15,6 +15,7 @@
 #elif defined(__aarch64__) || defined(__arm__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #elif defined(__riscv)
 #include <sys/auxv.h>
 #include <sys/syscall.h>
@@ -168,6 +169,7 @@ struct Feature {
   std::string_view name;
   int word; // AT_HWCAP or AT_HWCAP2
   uint64_t mask;
+  int vector = 0; // how long a vector register has to be, in bits; 0: as long as it is
 };
 
 constexpr Feature kFeatures[] = {
@@ -187,6 +189,8 @@ constexpr Feature kFeatures[] = {
     {"sm4", AT_HWCAP, HWCAP_SM3 | HWCAP_SM4},
     {"dotprod", AT_HWCAP, HWCAP_ASIMDDP},
     {"sve", AT_HWCAP, HWCAP_SVE},
+    {"sve256", AT_HWCAP, HWCAP_SVE, 256},
+    {"sve512", AT_HWCAP, HWCAP_SVE, 512},
     {"fp16fml", AT_HWCAP, HWCAP_ASIMDFHM},
     {"dit", AT_HWCAP, HWCAP_DIT},
     {"lse2", AT_HWCAP, HWCAP_USCAT},
@@ -212,8 +216,16 @@ constexpr Feature kFeatures[] = {
     {"mte", AT_HWCAP2, HWCAP2_MTE},
 };
 
+/// Of SVE's vectors, in bits, as the process has them; 0 where there are none.
+int vectorBits() {
+  constexpr int kGetLength = 51, kBytes = 0xffff; // PR_SVE_GET_VL
+  int length = prctl(kGetLength, 0, 0, 0, 0);
+  return length < 0 ? 0 : 8 * (length & kBytes);
+}
+
 bool present(const Feature &feature) {
-  return (getauxval(feature.word) & feature.mask) == feature.mask;
+  return (getauxval(feature.word) & feature.mask) == feature.mask &&
+         (feature.vector == 0 || vectorBits() == feature.vector);
 }
 
 #elif defined(__arm__)

@@ -39,6 +39,12 @@ enum Trait : unsigned {
   /// filled with it.
   TakesLane = 4,
   OfTiles = 8, // operands and sums are tiles of a matrix unit
+  /// A vector has as many as fit, of whose sums and right operands each lies behind the one before;
+  /// the left one is the same for all of them.
+  InBlocks = 16,
+  /// Loads of its operands reach a few steps alone, and of a panel's none: pointers go along from
+  /// step to step.
+  ShortReach = 32,
 };
 
 struct Intrinsic {
@@ -53,8 +59,9 @@ struct Intrinsic {
   double rate;
   unsigned traits;
   /// Of vectors: `right` has the bits of lanes * depth elements, whatever its type is, so has
-  /// `left` where rows are 1, else of rows * depth; `sum` has rows * lanes. Gives the new sum. Of
-  /// tiles: the numbers of the three, as constants of i8; null.
+  /// `left` where rows are 1, else of rows * depth; `sum` has rows * lanes. In blocks `right` and
+  /// `sum` have those of each block. Gives the new sum. Of tiles: the numbers of the three, as
+  /// constants of i8; null.
   mlir::Value (*emit)(mlir::OpBuilder &builder, mlir::Location location, mlir::Value left,
                       mlir::Value right, mlir::Value sum);
 

@@ -12,7 +12,8 @@ RISCV = ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=256,vext_spec=v1.0"]
 EMULATORS = {
     "aarch64:cortex-a53": ["qemu-aarch64", "-cpu", "cortex-a53"],
     "aarch64:cortex-a76": ["qemu-aarch64", "-cpu", "cortex-a76"],
-    "aarch64:neoverse-v1": ["qemu-aarch64", "-cpu", "max"],
+    "aarch64:neoverse-v1": ["qemu-aarch64", "-cpu", "max,sve-max-vq=2"],  # vectors of SVE of 256 bits, as it has
+    "aarch64:a64fx": ["qemu-aarch64", "-cpu", "a64fx"],
     "armv7:cortex-a7": ["qemu-arm", "-cpu", "cortex-a7"],
     "riscv64:rv64gcv,zvl256b": RISCV,
 }

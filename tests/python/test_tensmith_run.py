@@ -173,7 +173,7 @@ def test_features_of_boards(emulator, preset, cpu, has, lacks):
 
 BOARD_TARGETS = [
     ("aarch64:cortex-a53", "aarch64", ("qemu-aarch64", "-cpu", "cortex-a53")),
-    ("aarch64:neoverse-v1", "aarch64", ("qemu-aarch64", "-cpu", "max")),
+    ("aarch64:neoverse-v1", "aarch64", ("qemu-aarch64", "-cpu", "max,sve-max-vq=2")),
     ("riscv64:rv64gcv,zvl256b", "riscv64", ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=256")),
     ("armv7:cortex-a7", "armv7", ("qemu-arm", "-cpu", "cortex-a7")),
 ]
@@ -241,7 +241,7 @@ def quantised(signed):
 
 # The machine multiplies signed bytes alone (cortex-a76), or unsigned by signed ones as well (neoverse-v1), or none.
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("cpu, emulated", [("cortex-a53", "cortex-a53"), ("cortex-a76", "cortex-a76"), ("neoverse-v1", "max")])
+@pytest.mark.parametrize("cpu, emulated", [("cortex-a53", "cortex-a53"), ("cortex-a76", "cortex-a76"), ("neoverse-v1", "max,sve-max-vq=2")])
 def test_codes_on_boards_give_what_they_give_here(tmp_path, cpu, emulated, signed):
     (tmp_path / "q.onnx").write_bytes(quantised(signed).SerializeToString())
     numpy.save(tmp_path / "x.npy", numpy.random.default_rng(6).standard_normal((2, 8, 9, 11), dtype=numpy.float32) * 2)

@@ -57,7 +57,7 @@ def layers():
 # iteration are lost: without instructions for bytes, with those for bytes of one kind alone, and with those for two kinds.
 @pytest.mark.parametrize("target, emulator", [
     ("host", ()), ("x86-64-v3", ()), ("aarch64:cortex-a53", ("qemu-aarch64", "-cpu", "cortex-a53")), ("aarch64:cortex-a55", ("qemu-aarch64", "-cpu", "max")),
-    ("aarch64:cortex-a76", ("qemu-aarch64", "-cpu", "cortex-a76")), ("aarch64:neoverse-v1", ("qemu-aarch64", "-cpu", "max")),
+    ("aarch64:cortex-a76", ("qemu-aarch64", "-cpu", "cortex-a76")), ("aarch64:neoverse-v1", ("qemu-aarch64", "-cpu", "max,sve-max-vq=2")),
 ])  # fmt: skip
 def test_codes_are_those_of_exact_integers(tmp_path, target, emulator):
     model, feeds, expected = layers()

@@ -46,6 +46,21 @@ void dump(const CodegenOptions &options, llvm::StringRef suffix,
   out.clear_error();
 }
 
+constexpr int64_t kNeonBits = 128;
+
+/// 64-bit ARM's SVE: how many times NEON's its vectors are, if they are longer.
+std::optional<unsigned> vectorScale(const Cpu &machine) {
+  bool isLonger = machine.isArm64() && machine.vectorBits > kNeonBits;
+  return isLonger ? std::optional(unsigned(machine.vectorBits / kNeonBits)) : std::nullopt;
+}
+
+/// Those that code is made for. A float that all lanes of a vector of SVE share is loaded into all
+/// of them: LLVM keeps it in one of some CPUs, for products with a lane, but finds none of these in
+/// vectors of fixed lengths.
+std::string featuresOf(const Cpu &machine) {
+  return machine.featureString() + (vectorScale(machine) ? ",-no-sve-fp-ld1r" : "");
+}
+
 Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Cpu &machine) {
   initializeTarget(machine.triple);
   std::string error;
@@ -55,7 +70,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Cpu &machin
   llvm::TargetOptions options;
   options.MCOptions.ABIName = machine.abi();
   std::unique_ptr<llvm::TargetMachine> result(target->createTargetMachine(
-      machine.triple, machine.cpu, machine.featureString(), options, llvm::Reloc::PIC_,
+      machine.triple, machine.cpu, featuresOf(machine), options, llvm::Reloc::PIC_,
       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
   if (!result)
     return unsupported("no code generator for " + machine.triple);
@@ -83,13 +98,17 @@ Status nameSymbols(llvm::Module &module, const CodegenOptions &options) {
 }
 
 void setAttributes(llvm::Module &module, const Cpu &machine) {
-  std::string width = std::to_string(machine.vectorBits);
+  std::string width = std::to_string(machine.vectorBits), features = featuresOf(machine);
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", machine.cpu);
-    function.addFnAttr("target-features", machine.featureString());
+    function.addFnAttr("target-features", features);
     function.addFnAttr("prefer-vector-width", width);
+    // By which LLVM takes SVE's registers for vectors of fixed lengths.
+    if (auto scale = vectorScale(machine))
+      function.addFnAttr(
+          llvm::Attribute::getWithVScaleRangeArgs(module.getContext(), *scale, *scale));
     function.addFnAttr("no-builtins");
     function.addFnAttr("frame-pointer", "none");
     function.addFnAttr(llvm::Attribute::NoUnwind);

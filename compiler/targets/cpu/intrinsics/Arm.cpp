@@ -1,11 +1,15 @@
 // The instructions of 64-bit ARM that add up products; see Intrinsics.h.
 //
 // "Arm Architecture Reference Manual for A-profile architecture", C7: SDOT, UDOT, USDOT, BFDOT, by
-// vectors; SMMLA, UMMLA, USMMLA, BFMMLA; CNT, UADDLP.
+// vectors; SMMLA, UMMLA, USMMLA, BFMMLA; CNT, UADDLP. C8: the same of SVE.
+//
+// SVE's vectors have the length that the machine has, which is known here: kernels' vectors are of
+// fixed lengths, and only the operands of an instruction that is named take the other form.
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -67,18 +71,130 @@ Value emitCounts(OpBuilder &builder, Location location, Value left, Value right,
 
 /// Added to other sums, LLVM makes the last of them uadalp.
 Value emitPairwiseSums(OpBuilder &builder, Location location, Value sums) {
-  for (unsigned bits = 16, lanes = 8; bits <= 64; bits *= 2, lanes /= 2) {
-    Type wide = VectorType::get({int64_t(lanes)}, builder.getIntegerType(bits));
-    sums = builder
-               .create<LLVM::CallIntrinsicOp>(location, TypeRange(wide),
-                                              builder.getStringAttr("llvm.aarch64.neon.uaddlp"),
-                                              ValueRange(sums))
-               .getResult(0);
+  constexpr int64_t kBytes = 16, kWords = 2; // of a vector of NEON's
+  int64_t all = cast<VectorType>(sums.getType()).getNumElements();
+  Value result;
+  for (int64_t byte = 0; byte < all; byte += kBytes) {
+    Value part = builder.createOrFold<vector::ExtractStridedSliceOp>(location, sums, byte, kBytes,
+                                                                     /*strides=*/1);
+    for (unsigned bits = 16, lanes = 8; bits <= 64; bits *= 2, lanes /= 2) {
+      Type wide = VectorType::get({int64_t(lanes)}, builder.getIntegerType(bits));
+      part = builder
+                 .create<LLVM::CallIntrinsicOp>(location, TypeRange(wide),
+                                                builder.getStringAttr("llvm.aarch64.neon.uaddlp"),
+                                                ValueRange(part))
+                 .getResult(0);
+    }
+    if (all == kBytes)
+      return part;
+    if (!result)
+      result = builder.create<arith::ConstantOp>(
+          location,
+          builder.getZeroAttr(VectorType::get({all / kBytes * kWords}, builder.getI64Type())));
+    result = builder.create<vector::InsertStridedSliceOp>(location, part, result,
+                                                          byte / kBytes * kWords, /*strides=*/1);
   }
-  return sums;
+  return result;
+}
+
+Value emitScalableCall(OpBuilder &builder, Location location, const char *name, Type type,
+                       ValueRange operands) {
+  return builder
+      .create<LLVM::CallIntrinsicOp>(location, TypeRange(type), builder.getStringAttr(name),
+                                     operands)
+      .getResult(0);
+}
+
+/// Of a vector, which instructions of several rows take for themselves.
+constexpr int64_t kPartBits = 128;
+
+/// Each 128 bits the first ones.
+Value repeated(OpBuilder &builder, Location location, Value vector) {
+  Value index = builder.create<LLVM::ConstantOp>(location, builder.getI64IntegerAttr(0));
+  return emitScalableCall(builder, location, "llvm.aarch64.sve.dupq.lane", vector.getType(),
+                          {vector, index});
+}
+
+Type operandOf(OpBuilder &builder, Number number) {
+  return number == Number::BF16 ? Type(builder.getBF16Type()) : Type(builder.getI8Type());
+}
+
+template <const char *name, Number number, bool swaps>
+Value emitScalableDot(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  Type element = operandOf(builder, number);
+  auto scalable = [&](Value value) { return asScalable(builder, location, value, element); };
+  Value sums = asScalable(builder, location, sum);
+  Value result =
+      emitScalableCall(builder, location, name, sums.getType(),
+                       {sums, scalable(swaps ? right : left), scalable(swaps ? left : right)});
+  return asFixed(builder, location, result, sum.getType());
+}
+constexpr char kScalableUsdot[] = "llvm.aarch64.sve.usdot",
+               kScalableSdot[] = "llvm.aarch64.sve.sdot", kScalableUdot[] = "llvm.aarch64.sve.udot",
+               kScalableBfdot[] = "llvm.aarch64.sve.bfdot";
+
+/// Written with a lane, though all are the same: this form adds to its sum in place, where LLVM may
+/// leave that of the other in any register, and finds too few for a tile then.
+Value emitScalableMultiplyAdd(OpBuilder &builder, Location location, Value left, Value right,
+                              Value sum) {
+  if (!isScalable(sum.getType()))
+    return builder.create<LLVM::FMAOp>(location, left, right, sum);
+  Value sums = asScalable(builder, location, sum);
+  Value lane = builder.create<LLVM::ConstantOp>(location, builder.getI32IntegerAttr(0));
+  Value result = emitScalableCall(
+      builder, location, "llvm.aarch64.sve.fmla.lane", sums.getType(),
+      {sums, asScalable(builder, location, right), asScalable(builder, location, left), lane});
+  return asFixed(builder, location, result, sum.getType());
+}
+
+constexpr char kScalableUsmmla[] = "llvm.aarch64.sve.usmmla",
+               kScalableSmmla[] = "llvm.aarch64.sve.smmla",
+               kScalableUmmla[] = "llvm.aarch64.sve.ummla",
+               kScalableBfmmla[] = "llvm.aarch64.sve.bfmmla";
+
+/// Of two rows, which all blocks share, and two columns in each 128 bits.
+template <const char *name, Number number>
+Value emitScalableMatrix(OpBuilder &builder, Location location, Value left, Value right,
+                         Value sum) {
+  Type element = operandOf(builder, number);
+  Value rows = repeated(builder, location, asScalable(builder, location, left, element));
+  Value sums = asScalable(builder, location, sum);
+  Value result = emitScalableCall(builder, location, name, sums.getType(),
+                                  {sums, rows, asScalable(builder, location, right, element)});
+  return asFixed(builder, location, result, sum.getType());
 }
 
 } // namespace
+
+bool isScalable(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector && vector.getNumElements() * vector.getElementTypeBitWidth() > kPartBits;
+}
+
+Value asScalable(OpBuilder &builder, Location location, Value fixed, Type element) {
+  auto of = [](Type number) {
+    return VectorType::get({kPartBits / number.getIntOrFloatBitWidth()}, number,
+                           /*scalableDims=*/{true});
+  };
+  auto type = cast<VectorType>(fixed.getType());
+  if (!element)
+    element = type.getElementType();
+  // LLVM 19 takes vectors of bf16 of fixed lengths apart.
+  Type number = element.isBF16() ? Type(builder.getI16Type()) : element;
+  int64_t bits = type.getNumElements() * type.getElementTypeBitWidth();
+  auto same = VectorType::get({bits / number.getIntOrFloatBitWidth()}, number);
+  fixed = builder.createOrFold<LLVM::BitcastOp>(location, same, fixed);
+  Value nothing = builder.create<LLVM::UndefOp>(location, of(number));
+  Value scalable =
+      builder.create<LLVM::vector_insert>(location, of(number), nothing, fixed, /*pos=*/0);
+  return builder.createOrFold<LLVM::BitcastOp>(location, of(element), scalable);
+}
+
+Value asFixed(OpBuilder &builder, Location location, Value scalable, Type fixed) {
+  if (scalable.getType() == fixed)
+    return scalable;
+  return builder.create<LLVM::vector_extract>(location, fixed, scalable, /*pos=*/0);
+}
 
 llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
   static constexpr kernel::Intrinsic kAll[] = {
@@ -98,8 +214,28 @@ llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
        emitMatrix<kUmmla>},
       {"bfmmla", "bf16", Number::BF16, Number::BF16, Number::F32, 2, 2, 4, 4,
        kernel::AddsToSum | kernel::FlushesSubnormals, emitBfmmla},
-      {"cnt", "neon", Number::U1, Number::U1, Number::U8, 1, 16, 8, 10, 0, emitCounts,
-       emitPairwiseSums}};
+      {"cnt", "neon", Number::U1, Number::U1, Number::U8, 1, 0, 8, 10, 0, emitCounts,
+       emitPairwiseSums},
+      {"usdot of SVE", "sve,i8mm", Number::U8, Number::I8, Number::I32, 1, 0, 4, 4,
+       kernel::AddsToSum, emitScalableDot<kScalableUsdot, Number::I8, false>},
+      {"sdot of SVE", "sve", Number::I8, Number::I8, Number::I32, 1, 0, 4, 4, kernel::AddsToSum,
+       emitScalableDot<kScalableSdot, Number::I8, true>},
+      {"udot of SVE", "sve", Number::U8, Number::U8, Number::I32, 1, 0, 4, 4, kernel::AddsToSum,
+       emitScalableDot<kScalableUdot, Number::I8, true>},
+      {"bfdot of SVE", "sve,bf16", Number::BF16, Number::BF16, Number::F32, 1, 0, 2, 2,
+       kernel::AddsToSum | kernel::FlushesSubnormals,
+       emitScalableDot<kScalableBfdot, Number::BF16, true>},
+      {"usmmla of SVE", "sve,i8mm", Number::U8, Number::I8, Number::I32, 2, 2, 8, 8,
+       kernel::AddsToSum | kernel::InBlocks, emitScalableMatrix<kScalableUsmmla, Number::I8>},
+      {"smmla of SVE", "sve,i8mm", Number::I8, Number::I8, Number::I32, 2, 2, 8, 8,
+       kernel::AddsToSum | kernel::InBlocks, emitScalableMatrix<kScalableSmmla, Number::I8>},
+      {"ummla of SVE", "sve,i8mm", Number::U8, Number::U8, Number::I32, 2, 2, 8, 8,
+       kernel::AddsToSum | kernel::InBlocks, emitScalableMatrix<kScalableUmmla, Number::I8>},
+      {"bfmmla of SVE", "sve,bf16", Number::BF16, Number::BF16, Number::F32, 2, 2, 4, 4,
+       kernel::AddsToSum | kernel::InBlocks | kernel::FlushesSubnormals,
+       emitScalableMatrix<kScalableBfmmla, Number::BF16>},
+      {"fmla of SVE", "sve", Number::F32, Number::F32, Number::F32, 1, 0, 1, 1,
+       kernel::AddsToSum | kernel::ShortReach, emitScalableMultiplyAdd}};
   return kAll;
 }
 

@@ -30,7 +30,8 @@ llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine)
       one.features.split(features, ',', -1, /*KeepEmpty=*/false);
       bool hasAll = llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
       int64_t sums = machine.vectorBits / bitsOf(one.sum); // of a vector
-      bool fits = one.lanes == 0 || sums == one.lanes * (one.has(kernel::OfTiles) ? 1 : one.rows);
+      int64_t ofOne = one.lanes * (one.has(kernel::OfTiles) ? 1 : one.rows);
+      bool fits = ofOne == 0 || sums == ofOne || (one.has(kernel::InBlocks) && sums % ofOne == 0);
       if (hasAll && fits)
         result.push_back(&one);
     }
@@ -73,7 +74,14 @@ kernel::Hold holdOf(const Cpu &machine) {
     };
   if (triple.starts_with("aarch64") || triple.starts_with("arm"))
     return [](OpBuilder &builder, Location location, MutableArrayRef<Value> values) {
-      hold(builder, location, values, "w");
+      // Of vectors beyond 128 bits constraints take those alone whose length is the machine's.
+      SmallVector<Value> registers(values);
+      for (Value &value : registers)
+        if (isScalable(value.getType()))
+          value = asScalable(builder, location, value);
+      hold(builder, location, registers, "w");
+      for (auto [value, inRegister] : llvm::zip_equal(values, registers))
+        value = asFixed(builder, location, inRegister, value.getType());
     };
   return nullptr;
 }

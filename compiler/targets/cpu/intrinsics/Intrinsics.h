@@ -19,6 +19,16 @@ const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine);
 /// By the machine's instruction for one or two vectors of a table; without one where it has none.
 kernel::Lookup lookupOf(const Cpu &machine);
 
+/// Whether a vector is longer than NEON's: it lies in a register of ARM's Scalable Vector Extension
+/// (SVE) then.
+bool isScalable(mlir::Type type);
+/// The same bits as a vector of elements of the type, or of its own, whose length is the machine's.
+mlir::Value asScalable(mlir::OpBuilder &builder, mlir::Location location, mlir::Value fixed,
+                       mlir::Type element = {});
+/// The other way, if it is one.
+mlir::Value asFixed(mlir::OpBuilder &builder, mlir::Location location, mlir::Value scalable,
+                    mlir::Type fixed);
+
 /// Assembly without instructions, whose results are in the registers of its operands.
 void hold(mlir::OpBuilder &builder, mlir::Location location,
           llvm::MutableArrayRef<mlir::Value> values, llvm::StringRef vectorRegister);

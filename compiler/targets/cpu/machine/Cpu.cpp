@@ -59,9 +59,27 @@ void deriveX86(Cpu &machine) {
   machine.vectorRegisters = avx512 ? 32 : 16;
 }
 
+/// CPUs whose vectors of SVE are longer than NEON's, by their makers' manuals. LLVM's tables don't
+/// say how long they are.
+struct ScalableVectors {
+  llvm::StringLiteral cpu;
+  int64_t bits;
+};
+constexpr ScalableVectors kScalableVectors[] = {
+    {"neoverse-v1", 256}, {"neoverse-512tvb", 256}, {"a64fx", 512}};
+
+/// Code for long vectors runs on machines of that very length alone: a feature says so, which LLVM
+/// doesn't know.
 void deriveArm64(Cpu &machine) {
   machine.vectorBits = 128;
   machine.vectorRegisters = 32;
+  const ScalableVectors *known = llvm::find_if(
+      kScalableVectors, [&](const ScalableVectors &one) { return one.cpu == machine.cpu; });
+  if (!machine.has("sve") || known == std::end(kScalableVectors))
+    return;
+  machine.vectorBits = known->bits;
+  std::string feature = "sve" + std::to_string(known->bits);
+  machine.enabled.insert(llvm::upper_bound(machine.enabled, feature), feature);
 }
 
 void deriveArm(Cpu &machine) {
@@ -82,9 +100,9 @@ void deriveRiscv(Cpu &machine) {
 constexpr llvm::StringLiteral kX86Code[] = {"sse*",  "ssse*", "avx*",   "amx-*", "bmi*",
                                             "adx",   "f16c",  "fma",    "fma4",  "gfni",
                                             "lzcnt", "movbe", "popcnt", "tbm",   "xop"};
-constexpr llvm::StringLiteral kArm64Code[] = {"fp-armv8",  "neon", "fullfp16", "fp16fml",
-                                              "dotprod",   "rdm",  "i8mm",     "bf16",
-                                              "complxnum", "sve",  "sve2"};
+constexpr llvm::StringLiteral kArm64Code[] = {
+    "fp-armv8", "neon",      "fullfp16", "fp16fml", "dotprod", "rdm",   "i8mm",
+    "bf16",     "complxnum", "sve",      "sve2",    "sve256",  "sve512"};
 constexpr llvm::StringLiteral kArmCode[] = {"neon", "vfp3", "vfp4", "hwdiv", "hwdiv-arm"};
 constexpr llvm::StringLiteral kRiscvCode[] = {"m",    "a",   "f",   "d",   "c",    "v",
                                               "zvl*", "zba", "zbb", "zbs", "zfh*", "zvfh*"};

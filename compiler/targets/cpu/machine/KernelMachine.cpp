@@ -12,7 +12,8 @@ kernel::Machine kernelMachine(const Cpu &machine) {
   result.vectorBytes = machine.vectorBits / 8;
   result.vectorRegisters = machine.vectorRegisters;
   result.inOrder = machine.inOrder;
-  result.multipliesLanes = machine.isArm64();
+  // NEON's do so; SVE loads a number into all lanes as fast as into one.
+  result.multipliesLanes = machine.isArm64() && machine.vectorBits == 128;
   result.l1Bytes = machine.l1Bytes;
   result.l2Bytes = machine.l2Bytes;
   result.maskRegisters = machine.has("avx512vl");

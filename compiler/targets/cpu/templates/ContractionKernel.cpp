@@ -36,6 +36,10 @@ int64_t tileRows(const Contraction &contraction, const Machine &machine) {
   if (auto burst = burstOf(contraction, machine);
       burst && rowPlace(contraction) != RowPlace::Turned)
     return burst->rows;
+  // Blocks of left operands are put together in registers of their own.
+  constexpr int64_t kRowsOfBlocks = 4;
+  if (products && products->has(InBlocks))
+    return kRowsOfBlocks;
   bool fused = products ? products->has(AddsToSum) : isa<FloatType>(contraction.accumulator);
   constexpr int64_t kFewRegisters = 16;
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;

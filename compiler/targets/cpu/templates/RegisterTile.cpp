@@ -307,14 +307,15 @@ SmallVector<Value> TileEmitter::untangled(ArrayRef<Value> sums, int64_t vectors)
   if (rowsAtOnce() == 1)
     return SmallVector<Value>(sums);
   SmallVector<Value> all;
+  int64_t half = lanes_ / kRows, ofBlock = products_->lanes ? products_->lanes : half;
   for (int64_t row = 0; row < int64_t(rows_.size()); ++row)
     for (int64_t v = 0; v < vectors; ++v) {
-      // Of a vector's columns, the first half and the second.
+      // Of a vector's columns, the first half and the second; each half in blocks of both rows.
       size_t first = size_t((row / kRows * vectors + v) * kRows);
       SmallVector<int64_t> places;
       for (int64_t lane = 0; lane < lanes_; ++lane)
-        places.push_back(lane / (lanes_ / kRows) * lanes_ + row % kRows * (lanes_ / kRows) +
-                         lane % (lanes_ / kRows));
+        places.push_back(lane / half * lanes_ + lane % half / ofBlock * ofBlock * kRows +
+                         row % kRows * ofBlock + lane % ofBlock);
       all.push_back(emitter_.builder().create<vector::ShuffleOp>(math_.location, sums[first],
                                                                  sums[first + 1], places));
     }
@@ -500,7 +501,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   bool mayLack = llvm::any_of(rows_.isThere, [](Value isThere) { return bool(isThere); });
   llvm::SaveAndRestore areApart(rowsApart_, hold_ && isHeld && (mayLack || !constantIndex(depth)) &&
                                                 rows.size() > 1);
-  if (rowsApart_)
+  bool goesAlong = hold_ && isHeld && products_ && products_->has(ShortReach);
+  if (rowsApart_ || (goesAlong && rows.size() > 1))
     hold_(emitter_.builder(), math_.location, rows);
   Value one = math_.constant(contraction_.step);
   Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
@@ -520,11 +522,17 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
         bool loadsTwo =
             rowsAtOnce() > 1 && chains == 1 && source_.liesSideBySide() && steps % 2 == 0;
         llvm::SaveAndRestore restored(panel);
+        llvm::SaveAndRestore restoredRows(rows);
+        llvm::SaveAndRestore restoredLine(line_);
+        if (goesAlong && !hasParts)
+          beginIteration(panel, round, rows);
         for (int64_t number = 0; number < steps; ++number) {
           auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
           Value k = hasParts ? math_.add(round, math_.mul(part, number)) : round;
           int64_t ahead = hasParts ? 0 : number * contraction_.step;
-          if (ahead && isHeld)
+          if (ahead && line_)
+            line_ = behind(lineAhead(line_), chain);
+          else if (ahead && isHeld)
             panel = behind(panel, chain);
           if (loadsTwo && number % 2 == 0)
             blocks = loadBlocks(rows, k, ahead, /*steps=*/2);
@@ -538,6 +546,21 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   return emitReduction(math_, whole, depth, one, all, oneStep);
 }
 
+void TileEmitter::beginIteration(Value panel, Value k, MutableArrayRef<Value> rows) {
+  Type left = getElementTypeOrSelf(contraction_.left.getType());
+  Type right = getElementTypeOrSelf(contraction_.panels.getType());
+  line_ = elementPointer(math_, right, panel, math_.mul(k, contraction_.width));
+  for (Value &row : rows)
+    row = elementPointer(math_, left, row, source_.along(k));
+  // LLVM would make them of others, which lie too far away.
+  hold_(emitter_.builder(), math_.location, rows);
+}
+
+Value TileEmitter::lineAhead(Value line) {
+  Type right = getElementTypeOrSelf(contraction_.panels.getType());
+  return elementPointer(math_, right, line, math_.constant(contraction_.step * contraction_.width));
+}
+
 SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64_t ahead,
                                          ValueRange rowPointers, ValueRange sums, int64_t vectors,
                                          ValueRange blocks) {
@@ -547,13 +570,13 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
   // Where k is, and what the steps of an iteration are apart, are added one after the other: the
   // latter is then part of an instruction.
   auto at = [&](Type element, Value base, llvm::function_ref<Value(Value)> along) {
-    Value here = elementPointer(math_, element, base, along(k));
+    Value here = line_ ? base : elementPointer(math_, element, base, along(k));
     return ahead ? elementPointer(math_, element, here, along(math_.constant(ahead))) : here;
   };
   auto alongPanel = [&](Value steps) { return math_.mul(steps, contraction_.width); };
   auto alongRow = [&](Value steps) { return source_.along(steps); };
   prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kTileRows);
-  Value line = at(right, panel, alongPanel), zero = math_.constant(0);
+  Value line = line_ ? line_ : at(right, panel, alongPanel), zero = math_.constant(0);
   if (!blocks.empty())
     return emitBlocks(line, blocks, sums, vectors);
   if (rowsAtOnce() > 1)
@@ -623,7 +646,7 @@ Value TileEmitter::loadRight(Value line, int64_t number, int64_t count) {
   auto &builder = emitter_.builder();
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   // Halves as their bits.
-  Type code = isa<FloatType>(right) ? Type(builder.getI16Type()) : right;
+  Type code = right.isBF16() ? Type(builder.getI16Type()) : right;
   Value loaded = emitter_.load(line, code, math_.constant(number * count), count);
   if (products_->right != Number::I16 || !code.isInteger(8))
     return loaded;

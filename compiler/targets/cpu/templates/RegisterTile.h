@@ -151,6 +151,10 @@ private:
                                            mlir::ValueRange rowPointers, mlir::ValueRange sums,
                                            int64_t vectors);
 
+  /// Makes `rows` and the line point to what the step at `k` takes.
+  void beginIteration(mlir::Value panel, mlir::Value k, llvm::MutableArrayRef<mlir::Value> rows);
+  mlir::Value lineAhead(mlir::Value line); // the next step's
+
   /// The step at `k`, or so many `ahead` of it. `panel` is where the panel has what k of 0 takes.
   llvm::SmallVector<mlir::Value> emitStep(mlir::Value panel, mlir::Value next, mlir::Value k,
                                           int64_t ahead, mlir::ValueRange rowPointers,
@@ -223,7 +227,10 @@ private:
   int64_t joined_;                                    // vectors of sums that are finished together
   const Intrinsic *products_;                         // null: one by one
   Hold hold_;
-  bool rowsApart_ = false;  // by an unknown number of bytes
+  bool rowsApart_ = false; // by an unknown number of bytes
+  /// Of the panel, where pointers go along from step to step; those to rows begin where an
+  /// iteration does then. Null: a step's places are so many bytes behind that of k.
+  mlir::Value line_;
   graph::SubOp subtracted_; // takes a number for each column off sums of integers; null: none does
   llvm::SmallVector<mlir::Value> outDims_, prefix_;
   TileRows rows_;

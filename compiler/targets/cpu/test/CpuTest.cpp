@@ -87,6 +87,10 @@ TEST(Cpu, OtherFamiliesHaveTheirVectors) {
   for (Wanted wanted : {Wanted{"x86_64:x86-64-v3", 256, 16},
                         {"aarch64:cortex-a53", 128, 32},
                         {"aarch64:apple-m1", 128, 32},
+                        {"aarch64:neoverse-v1", 256, 32}, // of SVE
+                        {"aarch64:neoverse-v1,-sve", 128, 32},
+                        {"aarch64:neoverse-v2", 128, 32},
+                        {"aarch64:a64fx", 512, 32},
                         {"armv7:cortex-a7", 128, 16},
                         {"riscv64:rv64gcv", 128, 32},
                         {"riscv64:rv64gcv,zvl256b", 256, 32},
@@ -103,6 +107,8 @@ TEST(Cpu, OtherFamiliesHaveTheirVectors) {
   EXPECT_GT(parseCpu("aarch64:apple-m1")->l1Bytes, parseCpu("aarch64:cortex-a53")->l1Bytes);
   EXPECT_TRUE(parseCpu("aarch64:cortex-a76")->has("dotprod"));
   EXPECT_FALSE(parseCpu("aarch64:cortex-a76,-dotprod")->has("dotprod"));
+  EXPECT_TRUE(parseCpu("aarch64:neoverse-v1")->has("sve256"));
+  EXPECT_FALSE(parseCpu("aarch64:neoverse-v1,-sve")->has("sve256"));
 }
 
 } // namespace

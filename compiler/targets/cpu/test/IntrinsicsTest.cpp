@@ -52,10 +52,16 @@ int64_t depthOf(const Intrinsic &intrinsic) {
   return intrinsic.left == Number::U1 ? intrinsic.depth / 8 : intrinsic.depth;
 }
 
-/// void SYMBOL(left, right, sums, meant): adds to `sums` by the instruction, to `meant` by its
-/// meaning.
+/// Those that lie one behind the other in the machine's vectors.
+int64_t blocksOf(const Intrinsic &intrinsic, const Cpu &machine) {
+  int64_t ofOne = lanesOf(intrinsic, machine) * intrinsic.rows;
+  return intrinsic.has(kernel::InBlocks) ? machine.vectorBits / bitsOf(intrinsic.sum) / ofOne : 1;
+}
+
+/// void SYMBOL(left, right, sums, left, right, meant): adds to `sums` by the instruction, all its
+/// blocks, or to `meant` by what one of them means.
 Result<std::string> objectOf(const Intrinsic &intrinsic, const Cpu &machine,
-                             const std::string &symbol) {
+                             const std::string &symbol, bool byName) {
   DialectRegistry registry;
   registerCodegenDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
@@ -96,12 +102,16 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Cpu &machine,
   auto bits = [&](Number number) -> Type {
     return number == Number::BF16 ? Type(builder.getI16Type()) : elementType(builder, number);
   };
-  Value left = load(0, bits(intrinsic.left), ofLeft * depthOf(intrinsic));
-  Value right = load(1, bits(intrinsic.right), lanes * depthOf(intrinsic));
-  Value sum = load(2, elementType(builder, intrinsic.sum), intrinsic.rows * lanes);
-  Value result = intrinsic.emit(builder, location, left, right, sum);
-  builder.create<LLVM::StoreOp>(location, result, entry.getArgument(2), /*alignment=*/1);
-  builder.create<func::CallOp>(location, meaning, entry.getArguments().drop_front(3));
+  if (byName) {
+    int64_t blocks = blocksOf(intrinsic, machine);
+    Value left = load(0, bits(intrinsic.left), ofLeft * depthOf(intrinsic));
+    Value right = load(1, bits(intrinsic.right), blocks * lanes * depthOf(intrinsic));
+    Value sum = load(2, elementType(builder, intrinsic.sum), blocks * intrinsic.rows * lanes);
+    Value result = intrinsic.emit(builder, location, left, right, sum);
+    builder.create<LLVM::StoreOp>(location, result, entry.getArgument(2), /*alignment=*/1);
+  } else {
+    builder.create<func::CallOp>(location, meaning, entry.getArguments().drop_front(3));
+  }
   builder.create<func::ReturnOp>(location);
   CodegenOptions options;
   options.symbol = symbol;
@@ -154,17 +164,18 @@ static void put(void *at, int bytes, int isFloat, int value) {
   memset(at, 0, (size_t)bytes);
   memcpy(at, &bits, (size_t)(bytes < 4 ? bytes : 4));
 }
-static int check(const char *name, void (*kernel)(void *, void *, void *, void *, void *, void *),
-                 int ofLeft, int ofRight, int ofSums, int ofSum, int bytes, int isFloat, int low, int high, int rightLow,
-                 int rightHigh) {
+typedef void Kernel(void *, void *, void *, void *, void *, void *);
+static int check(const char *name, Kernel *kernel, Kernel *meaning, int blocks, int ofLeft, int ofRight, int ofSums, int ofSum, int bytes,
+                 int isFloat, int low, int high, int rightLow, int rightHigh) {
   for (int round = 0; round < 100; ++round) {
     uint8_t left[1024], right[1024], sums[256], meant[256];
     for (int i = 0; i < ofLeft; ++i) put(left + i * bytes, bytes, isFloat, draw(low, high));
-    for (int i = 0; i < ofRight; ++i) put(right + i * bytes, bytes, isFloat, draw(rightLow, rightHigh));
-    for (int i = 0; i < ofSums; ++i) put(sums + ofSum * i, ofSum, isFloat, draw(-1000, 1000));
+    for (int i = 0; i < blocks * ofRight; ++i) put(right + i * bytes, bytes, isFloat, draw(rightLow, rightHigh));
+    for (int i = 0; i < blocks * ofSums; ++i) put(sums + ofSum * i, ofSum, isFloat, draw(-1000, 1000));
     memcpy(meant, sums, sizeof sums);
-    kernel(left, right, sums, left, right, meant);
-    if (memcmp(sums, meant, (size_t)(ofSum * ofSums))) { printf("%s differs\n", name); return 1; }
+    kernel(left, right, sums, 0, 0, 0);
+    for (int i = 0; i < blocks; ++i) meaning(0, 0, 0, left, right + i * ofRight * bytes, meant + i * ofSums * ofSum);
+    if (memcmp(sums, meant, (size_t)(blocks * ofSum * ofSums))) { printf("%s differs\n", name); return 1; }
   }
   return 0;
 }
@@ -190,8 +201,9 @@ static int checkWidening(const char *name, void (*widen)(void *, void *), int co
                                                   : "-128, 127";
     };
     int64_t lanes = lanesOf(*one, machine), ofLeft = one->rows > 1 ? one->rows : lanes;
-    text += "void " + symbol + "(void *, void *, void *, void *, void *, void *);\n";
-    calls += "  failed += check(\"" + one->name.str() + "\", " + symbol + ", " +
+    text += "Kernel " + symbol + ", " + symbol + "_meaning;\n";
+    calls += "  failed += check(\"" + one->name.str() + "\", " + symbol + ", " + symbol +
+             "_meaning, " + std::to_string(blocksOf(*one, machine)) + ", " +
              std::to_string(ofLeft * depthOf(*one)) + ", " + std::to_string(lanes * depthOf(*one)) +
              ", " + std::to_string(one->rows * lanes) + ", " + std::to_string(bytesOf(one->sum)) +
              ", " + std::to_string(bytesOf(one->left)) + ", " + std::to_string(isFloat) + ", " +
@@ -219,18 +231,16 @@ void expectMeanings(const std::string &name, const std::string &compile, const s
       vectors.push_back(one);
   for (auto [number, one] : llvm::enumerate(vectors)) {
     std::string symbol = "kernel" + std::to_string(number);
-    auto object = objectOf(*one, *machine, symbol);
-    ASSERT_TRUE(object.ok()) << one->name.str() << ": " << object.status().message();
-    std::string path = folder.path() + "/" + symbol + ".o";
-    std::ofstream(path, std::ios::binary) << *object;
-    objects += " " + path;
-    if (!one->widen)
-      continue;
-    auto widening = wideningOf(*one, *machine, symbol + "_widening");
-    ASSERT_TRUE(widening.ok()) << one->name.str() << ": " << widening.status().message();
-    path = folder.path() + "/" + symbol + "_widening.o";
-    std::ofstream(path, std::ios::binary) << *widening;
-    objects += " " + path;
+    auto add = [&](const std::string &name, const Result<std::string> &object) {
+      ASSERT_TRUE(object.ok()) << one->name.str() << ": " << object.status().message();
+      std::string path = folder.path() + "/" + name + ".o";
+      std::ofstream(path, std::ios::binary) << *object;
+      objects += " " + path;
+    };
+    add(symbol, objectOf(*one, *machine, symbol, /*byName=*/true));
+    add(symbol + "_meaning", objectOf(*one, *machine, symbol + "_meaning", /*byName=*/false));
+    if (one->widen)
+      add(symbol + "_widening", wideningOf(*one, *machine, symbol + "_widening"));
   }
   ASSERT_FALSE(vectors.empty());
   std::ofstream(folder.path() + "/main.c") << programOf(vectors, *machine);
@@ -251,8 +261,10 @@ TEST(Intrinsics, ThisMachinesComputeWhatTheyMean) {
 }
 
 TEST(Intrinsics, ArmsComputeWhatTheyMean) {
-  expectMeanings("aarch64:neoverse-v1", "clang-19 --target=aarch64-linux-gnu",
-                 "qemu-aarch64 -cpu max");
+  const char *compile = "clang-19 --target=aarch64-linux-gnu";
+  expectMeanings("aarch64:neoverse-v1", compile, "qemu-aarch64 -cpu max,sve-max-vq=2");
+  expectMeanings("aarch64:neoverse-v1,-sve", compile, "qemu-aarch64 -cpu max");
+  expectMeanings("aarch64:a64fx", compile, "qemu-aarch64 -cpu a64fx");
 }
 
 TEST(Intrinsics, RiscvsComputeWhatTheyMean) {
@@ -279,11 +291,16 @@ TEST(Intrinsics, MachinesHaveTheirOwn) {
   EXPECT_EQ(names("x86_64:sapphirerapids"),
             Names({"vpdpbusd of 16", "vpmaddwd of 16", "vdpbf16ps of 16", "vpopcntq of 8",
                    "vpshufb of 64", "tdpbusd of 16", "tdpbf16ps of 16"}));
-  EXPECT_EQ(names("aarch64:cortex-a53"), Names({"cnt of 16"}));
-  EXPECT_EQ(names("aarch64:cortex-a76"), Names({"sdot of 4", "udot of 4", "cnt of 16"}));
-  EXPECT_EQ(names("aarch64:neoverse-v1"),
+  EXPECT_EQ(names("aarch64:cortex-a53"), Names({"cnt of 0"}));
+  EXPECT_EQ(names("aarch64:cortex-a76"), Names({"sdot of 4", "udot of 4", "cnt of 0"}));
+  EXPECT_EQ(names("aarch64:neoverse-v1,-sve"),
             Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4", "usmmla of 2",
-                   "smmla of 2", "ummla of 2", "bfmmla of 2", "cnt of 16"}));
+                   "smmla of 2", "ummla of 2", "bfmmla of 2", "cnt of 0"}));
+  EXPECT_EQ(names("aarch64:neoverse-v1"),
+            Names({"cnt of 0", "usdot of SVE of 0", "sdot of SVE of 0", "udot of SVE of 0",
+                   "bfdot of SVE of 0", "usmmla of SVE of 2", "smmla of SVE of 2",
+                   "ummla of SVE of 2", "bfmmla of SVE of 2"}));
+  EXPECT_EQ(names("aarch64:a64fx"), Names({"cnt of 0", "sdot of SVE of 0", "udot of SVE of 0"}));
   EXPECT_EQ(names("riscv64:rv64gcv,zvl256b"), Names({"vwmacc of 0"}));
 }
 
