@@ -159,7 +159,7 @@ class Effects:
         if not _eager.apart(*tensors):
             raise NotConvertible("a tensor is written whose memory is another one's, too")
         self.residual.check_several("apart", *codes, Assumption("constant", "tensors that are written share no memory", self.recording.line, None))
-        numbers = [self.recording.output(entry.copy) for entry in written]
+        numbers = self.residual.constant([self.recording.output(entry.copy) for entry in written])
         self._do(f"{self.residual.constant(_eager.assign_all)}([{', '.join(codes[0])}], outs, {numbers})")
 
     def _has_unread_gradient(self, entry):
@@ -240,7 +240,7 @@ class Ended:
         if self.text is None:
             return self.residual.compiled([], None, None, self.result)
         inputs = [each if isinstance(each, str) else self.residual.constant(each) for each in self.inputs]
-        types = self.types if isinstance(self.types, str) else self.residual.constant(self.types)
+        types = self.types if isinstance(self.types, str) else self.residual.constant(_eager.ResultTypes(self.types))
         may_fail = any(step in self.text for step in ("while|", "branch|", "gather"))
         return self.residual.compiled(inputs, program_of(self.text), types, self.result, may_fail)
 
