@@ -1,11 +1,13 @@
 """Where results of programs lie: on memory that earlier ones had, once nobody has that any more; and how the runtime is told where operands lie."""
 
+import sys
+
 import numpy
 import pytest
 
 tnp = pytest.importorskip("tensmith.numpy")
 import tensmith as ts  # noqa: E402
-from tensmith import _eager, optim  # noqa: E402
+from tensmith import _eager, nn, optim  # noqa: E402
 from tensmith.recorded import program_of  # noqa: E402
 
 
@@ -94,6 +96,7 @@ def test_memory_of_a_result_that_failed_is_used_again():
         with pytest.raises(Exception, match="7"):
             failed[0].wait()
         del failed
+        _eager.wait_for_all()  # until nobody has the result
         assert (numpy.asarray(program.run(given(tnp.asarray([0, 2])), types)[0]) == 1).all()
 
 
@@ -132,3 +135,38 @@ def test_results_are_a_sequence():
             _eager.assign_all([a], results, [number])
     with pytest.raises(IndexError):
         results[3]
+
+
+def test_a_module_s_own_attributes_are_set_at_once():
+    """As its class sets them, but without a call of Python for each; what has become a parameter meanwhile leaves its table."""
+    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0))
+    module.mark = None
+
+    @ts.function
+    def step(x):
+        module.train()
+        module.mark = "trained"
+        return module(x)
+
+    def own_calls(x):
+        called = []
+        sys.setprofile(lambda frame, event, _: called.append(frame) if event == "call" and frame.f_code is nn.Module.__setattr__.__code__ else None)
+        try:
+            step(x)
+        finally:
+            sys.setprofile(None)
+        return len(called)
+
+    x = tnp.ones((1, 2), dtype=tnp.float32)
+    for _ in range(3):
+        step(x)
+    module.eval()
+    assert own_calls(x) == 0 and all(each.training for each in module.modules()) and module.mark == "trained"
+    del module.mark
+    module.mark = tnp.ones(3, dtype=tnp.float32)
+    module.mark.requires_grad = True
+    module.mark = module.mark
+    assert "mark" in module._parameters
+    step(x)
+    assert "mark" not in module._parameters and module.mark == "trained" and vars(module)["mark"] == "trained"
+    assert step.statistics()["converted"] >= 4, step.explain()
