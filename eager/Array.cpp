@@ -118,6 +118,20 @@ Result<Array> Array::later(const Array &like) {
   return Array(like.form_, std::move(storage));
 }
 
+std::optional<Array> Array::reused() && {
+  if (!storage_ || storage_.use_count() > 1 || storage_->owner.use_count() > 1 ||
+      storage_->isShared() || !storage_->writable)
+    return std::nullopt;
+  std::atomic_thread_fence(std::memory_order_acquire); // after what the last of the others did
+  auto storage = std::make_shared<Storage>();
+  storage->data = storage_->data;
+  storage->bytes = storage_->bytes;
+  storage->owner = std::move(storage_->owner);
+  storage->charge = std::move(storage_->charge);
+  storage_ = nullptr;
+  return Array(std::move(form_), std::move(storage));
+}
+
 Array Array::adopt(HostTensor tensor) {
   auto keeper = std::make_shared<const HostTensor>(std::move(tensor));
   Array result = borrow(keeper->type(), keeper->shape(), denseStrides(keeper->shape()),

@@ -55,6 +55,10 @@ public:
   static Result<Array> later(DataType type, Shape shape);
   static Result<Array> later(const Array &like); // of its type and shape
   Status provide() const;
+  /// Of the same form on the same memory, with another storage: what was known of the memory or
+  /// failed with it is no more. This array is empty then. Nothing, and it is what it was, where
+  /// anybody else has its storage or the memory, as an operation under way does.
+  std::optional<Array> reused() &&;
   /// On the memory of a host tensor, which nobody else may change.
   static Array adopt(HostTensor tensor);
   /// On memory of somebody else's, who keeps sharing it.

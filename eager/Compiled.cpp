@@ -3,6 +3,8 @@
 
 #include <tensmith/tensmith.hpp>
 
+#include <optional>
+
 namespace tensmith::eager {
 namespace {
 
@@ -14,6 +16,10 @@ public:
                                     &handle_));
   }
   Borrowed(Borrowed &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Borrowed &operator=(Borrowed &&other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
   ~Borrowed() { ts_tensor_free(handle_); }
   ts_tensor *handle() const { return handle_; }
 
@@ -21,7 +27,54 @@ private:
   ts_tensor *handle_ = nullptr;
 };
 
+/// Handles of one operand of a program's runs. A constant lies where it lay; a state that each run
+/// computes anew and moves to its tensor lies at one of two places by turns. So the last two are
+/// kept. They say where elements are, and keep nothing of them alive.
+class Operand {
+public:
+  ts_tensor *handle(const Array &array) {
+    if (!array.hasForm(form_)) {
+      form_ = array.on(nullptr);
+      for (Place &place : places_)
+        place = {};
+    }
+    if (places_[0].data != array.data() || !places_[0].borrowed) {
+      std::swap(places_[0], places_[1]);
+      if (places_[0].data != array.data() || !places_[0].borrowed)
+        places_[0] = {array.data(), Borrowed(array)};
+    }
+    return places_[0].borrowed->handle();
+  }
+
+private:
+  struct Place {
+    const std::byte *data = nullptr;
+    std::optional<Borrowed> borrowed;
+  };
+  Array form_; // without a storage
+  Place places_[2];
+};
+
 } // namespace
+
+/// Of all operands of one run at a time.
+class Compiled::Handles {
+public:
+  explicit Handles(size_t count) : operands_(count) { handles_.reserve(count); }
+
+  std::span<ts_tensor *> of(std::span<const Array> inputs, std::span<const Array> outputs) {
+    handles_.clear();
+    for (std::span<const Array> arrays : {inputs, outputs})
+      for (const Array &array : arrays)
+        handles_.push_back(operands_[handles_.size()].handle(array));
+    return handles_;
+  }
+  size_t count() const { return operands_.size(); }
+
+private:
+  std::vector<Operand> operands_;
+  std::vector<ts_tensor *> handles_;
+};
 
 SharedArenas::SharedArenas() : pool(std::make_unique<MemoryPool>()) {}
 SharedArenas::~SharedArenas() = default;
@@ -39,15 +92,24 @@ Compiled::Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const S
 
 Compiled::~Compiled() = default;
 
+std::unique_ptr<Compiled::Handles> Compiled::takeHandles(size_t count) const {
+  std::lock_guard lock(mutex_);
+  if (idle_.empty() || idle_.back()->count() != count)
+    return std::make_unique<Handles>(count);
+  std::unique_ptr<Handles> handles = std::move(idle_.back());
+  idle_.pop_back();
+  return handles;
+}
+
 Status Compiled::run(std::span<const Array> inputs, std::span<const Array> outputs) const {
-  std::vector<Borrowed> borrowed;
-  std::vector<ts_tensor *> handles;
-  borrowed.reserve(inputs.size() + outputs.size());
-  for (std::span<const Array> arrays : {inputs, outputs})
-    for (const Array &array : arrays)
-      handles.push_back(borrowed.emplace_back(array).handle());
+  std::unique_ptr<Handles> taken = takeHandles(inputs.size() + outputs.size());
+  std::span<ts_tensor *> handles = taken->of(inputs, outputs);
   ts_status *status = ts_session_run(session_->handle(), handles.data(), inputs.size(),
                                      handles.data() + inputs.size(), outputs.size());
+  {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(taken));
+  }
   if (!status)
     return {};
   Status failure{StatusCode(ts_status_get_code(status)), ts_status_message(status)};

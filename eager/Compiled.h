@@ -4,8 +4,11 @@
 #include "eager/Array.h"
 #include "reference/Reference.h"
 
+#include <array>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 
 namespace tensmith {
 class MemoryPool;
@@ -49,17 +52,47 @@ public:
   bool derives = false;
 
 private:
+  class Handles;
   Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const SharedArenas> memory);
+  std::unique_ptr<Handles> takeHandles(size_t count) const;
 
   std::shared_ptr<const Module> module_;
   std::shared_ptr<const SharedArenas> memory_;
   std::unique_ptr<Session> session_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Handles>> idle_; // of runs that are over
 };
 
-/// By the engine: the outputs, which are set aside now, once the inputs are there. `name` is what a
-/// trace calls it; it lives as long as the process.
+/// Memory of a program's results, kept for the results of its next calls. What a call gives lies
+/// where what an earlier one gave lay, once nobody has that any more: a state that each call
+/// computes anew, a gradient that Python keeps up to the next one. So calls ask the system for no
+/// memory, and their operands lie at one of two places each.
+class SpareResults {
+public:
+  explicit SpareResults(size_t count) : kept_(count) {}
+  /// Of a result's type and shape, which all arrays that are kept for it have. Nothing where
+  /// somebody else has each of them.
+  std::optional<Array> take(size_t number) {
+    for (Array &array : kept_[number])
+      if (std::optional<Array> reused = std::move(array).reused())
+        return reused;
+    return std::nullopt;
+  }
+  /// It may be somebody else's yet.
+  void keep(size_t number, Array array) {
+    auto &[last, before] = kept_[number];
+    before = std::exchange(last, std::move(array));
+  }
+
+private:
+  std::vector<std::array<Array, 2>> kept_;
+};
+
+/// By the engine: the outputs, which are set aside now, once the inputs are there. `types`: arrays
+/// of the outputs' types and shapes, whose storages are of no matter. `spare`: of these outputs;
+/// may be null. `name` is what a trace calls it; it lives as long as the process.
 Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const char *name,
-                                 std::span<const Array> inputs,
-                                 std::vector<reference::ResultType> types);
+                                 std::span<const Array> inputs, std::span<const Array> types,
+                                 SpareResults *spare = nullptr);
 
 } // namespace tensmith::eager

@@ -11,7 +11,6 @@
 #include <new>
 #include <pthread.h>
 #include <stdexcept>
-#include <unordered_map>
 
 namespace tensmith::eager {
 namespace {
@@ -165,7 +164,8 @@ Status pushInto(const char *name, Arrays operands, Arrays given, Body body,
     task.reads.push_back(operand.variable());
   task.name = name;
   task.place = placeOfCall();
-  task.body = [body = std::move(body), results, pending = std::make_shared<Pending>(bytes),
+  task.body = [body = std::move(body), results = std::move(results),
+               pending = std::make_shared<Pending>(bytes),
                operands = std::vector<Array>(operands.begin(), operands.end())] {
     return body(operands, results);
   };
@@ -179,6 +179,26 @@ Result<std::vector<Array>> setAside(const std::vector<reference::ResultType> &ty
     Result<Array> result = Array::allocate(type.type, *type.shape);
     if (!result.ok())
       return result.status();
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+/// Arrays of the types and shapes of others, whose storages are of no matter; on spare memory where
+/// there is some.
+Result<std::vector<Array>> setAside(Arrays types, SpareResults *spare) {
+  std::vector<Array> results;
+  results.reserve(types.size());
+  for (const Array &type : types) {
+    if (auto reused = spare ? spare->take(results.size()) : std::nullopt) {
+      results.push_back(std::move(*reused));
+      continue;
+    }
+    Result<Array> result = Array::later(type);
+    if (!result.ok())
+      return result.status();
+    if (Status status = result->provide(); !status.ok())
+      return status;
     results.push_back(std::move(*result));
   }
   return results;
@@ -333,14 +353,14 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 }
 
 Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const char *name,
-                                 std::span<const Array> inputs,
-                                 std::vector<reference::ResultType> types) {
+                                 std::span<const Array> inputs, std::span<const Array> types,
+                                 SpareResults *spare) {
   orderForks();
   if (Coexecution *step = Coexecution::current(); step && !compiled->text.empty())
-    return step->program(std::move(compiled), inputs, types);
+    return step->program(std::move(compiled), inputs, typesOf(types));
   if (Status status = readOfSteps(inputs); !status.ok())
     return status;
-  Result<std::vector<Array>> results = setAside(types);
+  Result<std::vector<Array>> results = setAside(types, spare);
   if (results.ok())
     if (Status status = runInto(std::move(compiled), name, inputs, *results); !status.ok())
       return status;
@@ -350,6 +370,8 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
 Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
                std::span<const Array> inputs, std::span<const Array> results) {
   auto run = [compiled](Arrays operands, Arrays results) -> Status {
+    if (std::ranges::all_of(operands, &Array::isDense))
+      return compiled->run(operands, results);
     Result<std::vector<Array>> rows = denseRows(operands);
     return rows.ok() ? compiled->run(*rows, results) : rows.status();
   };
@@ -479,6 +501,7 @@ Status copyAll(std::vector<Copy> copies) {
   auto isSharedCopy = [](const Copy &each) { return isShared(each.to) || isShared(each.from); };
   bool isAnyShared = std::ranges::any_of(copies, isSharedCopy);
   std::vector<Copy> later;
+  later.reserve(copies.size());
   for (Copy &each : copies)
     if (!isAnyShared || (each.isMoved && !isSharedCopy(each)))
       later.push_back(std::move(each));
@@ -518,6 +541,7 @@ static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {
     if (Status status = beforeWrite(each); !status.ok())
       return status;
   std::vector<size_t> left;
+  left.reserve(to.size());
   if (Coexecution *step = Coexecution::current()) {
     Result<std::vector<size_t>> told = step->write(to, from);
     if (!told.ok())
@@ -531,6 +555,7 @@ static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {
     }
   }
   std::vector<Copy> copies;
+  copies.reserve(left.size());
   for (size_t i : left) {
     if (Status status = readOfSteps({&from[i], 1}); !status.ok())
       return status;
@@ -538,12 +563,15 @@ static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {
   }
   // Tapes and co-executed steps keep what they are told of.
   if (Tape::recording().empty() && !Coexecution::current()) {
-    std::unordered_map<const Storage *, int> uses;
+    std::vector<const Storage *> uses;
+    uses.reserve(from.size());
     for (const Array &each : from)
-      ++uses[each.storage().get()];
+      uses.push_back(each.storage().get());
+    std::ranges::sort(uses);
     for (size_t i : taken) {
       const Storage &storage = *from[i].storage();
-      copies[i].isMoved = !storage.history && uses[&storage] == 1;
+      bool isUsedOnce = std::ranges::equal_range(uses, &storage).size() == 1;
+      copies[i].isMoved = !storage.history && isUsedOnce;
       if (copies[i].isMoved) // it gets what the place had: a write of it, too
         if (Status status = beforeWrite(from[i]); !status.ok())
           return status;
@@ -579,7 +607,9 @@ Status assignAll(Arrays to, Arrays from, std::span<const size_t> taken) {
   for (size_t i = 0; i < to.size(); ++i) {
     if (Status status = checkWritable(to[i]); !status.ok())
       return status;
-    if (to[i].type() != from[i].type() || to[i].shape() != from[i].shape())
+    bool fits = to[i].hasForm(from[i]) ||
+                (to[i].type() == from[i].type() && to[i].shape() == from[i].shape());
+    if (!fits)
       return invalidArgument("value " + std::to_string(i) + " is " + textOf(from[i]) +
                              ", and its place " + textOf(to[i]) +
                              "; give values of their places' types and shapes");

@@ -65,6 +65,14 @@ Array copied(const Array &array) {
   return result;
 }
 
+std::vector<Array> arraysOf(const std::vector<Tensor *> &tensors) {
+  std::vector<Array> arrays;
+  arrays.reserve(tensors.size());
+  for (const Tensor *tensor : tensors)
+    arrays.push_back(tensor->array);
+  return arrays;
+}
+
 /// Each tensor's elements become those of the value with the number at its place, which has its
 /// type and shape. A value that the list alone has is taken from it: its memory becomes the
 /// tensor's, and the list has None there.
@@ -72,10 +80,8 @@ void assignAll(const std::vector<Tensor *> &tensors, nb::list values,
                const std::vector<size_t> &numbers) {
   if (tensors.size() != numbers.size())
     throw nb::value_error("as many values as tensors are assigned");
-  std::vector<Array> to, from;
+  std::vector<Array> to = arraysOf(tensors), from;
   std::vector<size_t> taken;
-  for (const Tensor *tensor : tensors)
-    to.push_back(tensor->array);
   {
     std::vector<nb::object> held;
     for (size_t number : numbers) {
@@ -89,6 +95,30 @@ void assignAll(const std::vector<Tensor *> &tensors, nb::list values,
       values[numbers[i]] = nb::none();
   }
   check(eager::assignAll(to, from, taken));
+}
+
+/// The same of results, of which those are taken that Python has never seen.
+void assignResults(const std::vector<Tensor *> &tensors, Results &results,
+                   const std::vector<size_t> &numbers) {
+  if (tensors.size() != numbers.size())
+    throw nb::value_error("as many values as tensors are assigned");
+  std::vector<Array> to = arraysOf(tensors), from;
+  std::vector<size_t> taken;
+  from.reserve(numbers.size());
+  taken.reserve(numbers.size());
+  for (size_t number : numbers) {
+    if (number >= results.arrays.size() || !results.arrays[number])
+      throw nb::index_error("there is no such result");
+    if (!results.isShown[number])
+      taken.push_back(from.size());
+    from.push_back(results.arrays[number]);
+  }
+  for (size_t i : taken)
+    results.arrays[numbers[i]] = Array();
+  check(eager::assignAll(to, from, taken));
+  for (size_t i : taken)
+    if (results.spare) // what the tensor had before, where its value was moved
+      results.spare->keep(numbers[i], std::move(from[i]));
 }
 
 /// A view, and what it is of it.
@@ -224,6 +254,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
     return a.array.storage() == b.array.storage();
   });
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
+  m.def("assign_all", assignResults);
   m.def("assign_all", assignAll);
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
   m.def("permute", permuted);
@@ -258,7 +289,10 @@ void bindEngine(nb::module_ &m) {
     nb::gil_scoped_release unlocked;
     eager::Engine::ofProcess().setNaive(naive);
   });
-  m.def("begin_trace", [] { eager::Engine::ofProcess().beginTrace(); });
+  m.def("begin_trace", [] {
+    nb::gil_scoped_release unlocked; // the end of an operation may need the lock
+    eager::Engine::ofProcess().beginTrace();
+  });
   m.def("end_trace", [] {
     nb::gil_scoped_release unlocked;
     return eager::Engine::ofProcess().endTrace();

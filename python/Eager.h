@@ -22,6 +22,23 @@ struct Tensor {
   Array array;
 };
 
+/// What a program has given. Only what Python asks for becomes a tensor of its own: most results
+/// are moved to tensors that there are. The rest is kept for the program's next calls.
+struct Results {
+  Results(std::vector<Array> given, std::shared_ptr<eager::SpareResults> kept)
+      : arrays(std::move(given)), isShown(arrays.size(), false), spare(std::move(kept)) {}
+  Results(Results &&) = default;
+  ~Results() {
+    for (size_t i = 0; spare && i < arrays.size(); ++i)
+      if (arrays[i])
+        spare->keep(i, std::move(arrays[i]));
+  }
+
+  std::vector<Array> arrays;                  // none where it has been moved
+  std::vector<bool> isShown;                  // to Python, which may have kept it
+  std::shared_ptr<eager::SpareResults> spare; // null: nothing is kept
+};
+
 /// One of each element type; Python sees them as `tensmith.numpy.float32` and its like.
 struct ElementKind {
   DataType type;

@@ -524,6 +524,8 @@ private:
 
   static bool areApart(Kind kind, OfSeveral &of, PyObject *const *at) {
     std::vector<PyObject *> written, read;
+    written.reserve(of.written.size());
+    read.reserve(of.read.size());
     for (int each : of.written)
       written.push_back(at[each]);
     if (kind == Kind::Distinct)

@@ -2,6 +2,7 @@
 // derivatives are asked for.
 #include "python/Eager.h"
 
+#include "eager/Coexecution.h"
 #include "eager/Compiled.h"
 #include "eager/Tape.h"
 
@@ -44,22 +45,73 @@ int addStep(Tape &tape, const std::string &name, const nb::dict &attributes,
   return usable(tape).add(name, attributesOf(attributes), operands, std::move(values));
 }
 
-nb::list run(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
-             const std::vector<TypeOf> &types) {
+/// Bytes of results up to which their memory is kept from one call to the next.
+constexpr int64_t kMostSpare = int64_t(1) << 26;
+
+/// Of a program's results, made once: each call of it asks for their types and shapes.
+struct ResultTypes {
+  explicit ResultTypes(nb::list given) : types(std::move(given)) {
+    int64_t bytes = 0;
+    for (const auto &[kind, shape] : nb::cast<std::vector<TypeOf>>(types)) {
+      arrays.push_back(take(Array::later(kind.type, shape)));
+      bytes += arrays.back().storage()->bytes;
+    }
+    if (bytes <= kMostSpare)
+      spare = std::make_shared<eager::SpareResults>(arrays.size());
+  }
+  nb::list types;
+  std::vector<Array> arrays; // without memory
+  std::shared_ptr<eager::SpareResults> spare;
+};
+
+std::vector<Array> issued(const std::shared_ptr<Compiled> &compiled,
+                          const std::vector<Tensor *> &inputs, const std::vector<Array> &types,
+                          eager::SpareResults *spare = nullptr) {
   std::vector<Array> arrays;
+  arrays.reserve(inputs.size());
   for (Tensor *input : inputs)
     arrays.push_back(input->array);
-  std::vector<reference::ResultType> results;
-  for (const auto &[kind, shape] : types)
-    results.push_back({kind.type, shape});
+  return take(eager::issue(compiled, "program", arrays, types, spare));
+}
+
+nb::list run(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
+             const nb::list &types) {
   nb::list list;
-  for (Array &result : take(eager::issue(compiled, "program", arrays, std::move(results))))
+  for (Array &result : issued(compiled, inputs, ResultTypes(types).arrays))
     list.append(nb::cast(Tensor{std::move(result)}));
   return list;
 }
 
+/// Co-executed steps and tapes ask who has a tensor, so that nothing is kept beside them.
+Results runPrepared(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
+                    const ResultTypes &types) {
+  bool isWatched = eager::Coexecution::current() || !Tape::recording().empty();
+  std::shared_ptr<eager::SpareResults> spare = isWatched ? nullptr : types.spare;
+  std::vector<Array> arrays = issued(compiled, inputs, types.arrays, spare.get());
+  return {std::move(arrays), std::move(spare)};
+}
+
+/// As those of a list; of one that is gone there is None.
+nb::object resultOf(Results &results, size_t number) {
+  if (number >= results.arrays.size())
+    throw nb::index_error();
+  if (!results.arrays[number])
+    return nb::none();
+  results.isShown[number] = true;
+  return nb::cast(Tensor{results.arrays[number]});
+}
+
 std::shared_ptr<Compiled> compiledOf(Module module) {
   return std::make_shared<Compiled>(std::move(module));
+}
+
+void bindResults(nb::module_ &m) {
+  nb::class_<ResultTypes>(m, "ResultTypes")
+      .def(nb::init<nb::list>())
+      .def_ro("types", &ResultTypes::types);
+  nb::class_<Results>(m, "Results")
+      .def("__len__", [](const Results &results) { return results.arrays.size(); })
+      .def("__getitem__", resultOf);
 }
 
 void bindCompiled(nb::module_ &m) {
@@ -76,6 +128,7 @@ void bindCompiled(nb::module_ &m) {
           "What is kept for intermediate results, once the programs on it that were issued are "
           "done.");
   nb::class_<Compiled>(m, "Compiled")
+      .def("run", runPrepared)
       .def("run", run)
       .def("on", [](const Compiled &compiled,
                     std::shared_ptr<eager::SharedArenas> memory) { return compiled.on(memory); })
@@ -174,6 +227,7 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
   m.def("recording", [] { return Tape::recording(); });
   m.def("history", [](const Tensor &t) { return t.array.storage()->history; });
   bindLeaves(tensor);
+  bindResults(m);
   bindCompiled(m);
 }
 

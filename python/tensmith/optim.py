@@ -39,7 +39,8 @@ class _Update:
                 results += update(given[i], given[count + i], own, *given[2 * count + count * kept :])
         finally:
             tape.end()
-        text, inputs, self._types = tape.program([tape.read(x) for x in results])
+        text, inputs, types = tape.program([tape.read(x) for x in results])
+        self._types = _eager.ResultTypes(types)
         # Of each input which of those that are given it is, or else the number itself.
         self._sources = [next((i for i, x in enumerate(given) if x.shares_memory(each)), each) for each in inputs]
         self._program = program_of(text)

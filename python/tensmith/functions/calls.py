@@ -10,7 +10,6 @@ import types
 
 from .. import _eager
 from ..numpy import dtypes
-from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from . import data_classes, indexing, sources
 from .builtin_functions import check_comparable, rules_of
@@ -146,7 +145,7 @@ class Calls:
         r = self.recording
         if x.stage or r.is_of_case(x.code):
             return _eager.cast(r.beside_tensors(x), dtype)
-        return r.made(f"{r.residual.constant(asarray)}({x.code}, dtype={r.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
+        return r.made_of(x.code, dtype, x.value)
 
     def operate(self, function, *operands):
         for x in operands:
@@ -390,14 +389,12 @@ class Calls:
         if name in ("asarray", "array") and arguments and _has_traced(arguments[0]):
             dtype = dtypes.as_dtype(named.get("dtype")) or _eager.from_list([plain(x) for x in arguments[0]], None).dtype
             codes = "".join(f"{x.code if isinstance(x, Traced) else r.residual.constant(x)}, " for x in arguments[0])
-            value = asarray([plain(x) for x in arguments[0]], dtype=dtype)
-            return r.made(f"{r.residual.constant(asarray)}([{codes}], dtype={r.residual.constant(dtype)})", value)
+            return r.made_of(f"[{codes}]", dtype, [plain(x) for x in arguments[0]])
         if name in ("asarray", "array") and arguments and isinstance(arguments[0], Traced):
             dtype = dtypes.as_dtype(named.get("dtype")) or dtypes.result_type(arguments[0].value)
             if arguments[0].stage or r.is_of_case(arguments[0].code):
                 return _eager.copy(_eager.cast(r.beside_tensors(arguments[0]), dtype))
-            value = asarray(arguments[0].value, dtype=dtype)
-            return r.made(f"{r.residual.constant(asarray)}({arguments[0].code}, dtype={r.residual.constant(dtype)})", value)
+            return r.made_of(arguments[0].code, dtype, arguments[0].value)
         if getattr(function, "__module__", "") == "tensmith.derivatives":
             if name == "backward":
                 r.refuse_in_regions("`backward` is called")

@@ -159,7 +159,7 @@ class Effects:
         if not _eager.apart(*tensors):
             raise NotConvertible("a tensor is written whose memory is another one's, too")
         self.residual.check_several("apart", *codes, Assumption("constant", "tensors that are written share no memory", self.recording.line, None))
-        numbers = [self.recording.output(entry.copy) for entry in written]
+        numbers = self.residual.constant([self.recording.output(entry.copy) for entry in written])
         self._do(f"{self.residual.constant(_eager.assign_all)}([{', '.join(codes[0])}], outs, {numbers})")
 
     def _has_unread_gradient(self, entry):
@@ -184,6 +184,8 @@ class Effects:
                 self._do(f"{entry.code}.grad = {self.code_of(last)}")
 
     def _place(self, container, kind, key):
+        from ..nn.module import Module
+
         owner = self.code_of(container)
         if kind == "cell":
             self._do(f"{owner}.cell_contents = {self.code_of(container.cell_contents)}")
@@ -192,6 +194,12 @@ class Effects:
             now, place, remove = container.get(key, MISSING), f"{owner}[{key!r}]", f"{owner}.pop({key!r}, None)"
         else:
             now, place, remove = getattr(container, key, MISSING), f"{owner}.{key}", f"{self.residual.constant(_removed)}({owner}, {key!r})"
+        if kind == "attr" and isinstance(container, Module) and isinstance(now, CONSTANTS):
+            # As `Module.__setattr__` does it, which takes longer, and each step may say of all its modules that they are trained.
+            table, value = self.residual.fetch(owner, "dict"), self.code_of(now)
+            self._do(f"if {key!r} in {table}: {table}[{key!r}] = {value}")
+            self._do(f"else: {place} = {value}")
+            return
         self._do(remove if now is MISSING else f"{place} = {self.code_of(now)}")
 
     def _elements(self, x, before):
@@ -240,7 +248,7 @@ class Ended:
         if self.text is None:
             return self.residual.compiled([], None, None, self.result)
         inputs = [each if isinstance(each, str) else self.residual.constant(each) for each in self.inputs]
-        types = self.types if isinstance(self.types, str) else self.residual.constant(self.types)
+        types = self.types if isinstance(self.types, str) else self.residual.constant(_eager.ResultTypes(self.types))
         may_fail = any(step in self.text for step in ("while|", "branch|", "gather"))
         return self.residual.compiled(inputs, program_of(self.text), types, self.result, may_fail)
 

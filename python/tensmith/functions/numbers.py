@@ -109,7 +109,7 @@ class Numbers:
                 dtype = ingraph.DTYPES[type(x.value)]
                 if type(x.value) is int:
                     self.assume(f"-{ingraph.LARGEST} < {x.code} < {ingraph.LARGEST}", "constant", "an integer has at most 62 bits")
-                x.tensor = self.made(f"{self.residual.constant(asarray)}({x.code}, dtype={self.residual.constant(dtype)})", asarray(x.value, dtype=dtype))
+                x.tensor = self.made_of(x.code, dtype, x.value)
             return x.tensor
         if x.tensor is None or x.region is not None and x.region not in self.regions:
             raise NotConvertible("a number that was read from a tensor is computed with in a way that the graph does not know")

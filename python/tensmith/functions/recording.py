@@ -17,6 +17,7 @@ import types
 
 from .. import _eager
 from ..numpy import dtypes
+from ..numpy.creation import asarray
 from ..numpy.dtypes import Tensor
 from .numbers import Numbers
 from .open_sizes import OpenSizes, shape_of
@@ -380,6 +381,10 @@ class Recording(Numbers):
     def made(self, code, tensor):
         """A tensor that is computed before the graph runs."""
         return self.fed(self.residual.let(code, letter="r"), tensor, "a tensor of numbers", True).copy
+
+    def made_of(self, code, dtype, value):
+        """The same of a number, or of a list of numbers: what `asarray` comes to for these."""
+        return self.made(f"{self.residual.constant(_eager.from_list)}({code}, {self.residual.constant(dtype)})", asarray(value, dtype=dtype))
 
     @contextlib.contextmanager
     def _before_regions(self):

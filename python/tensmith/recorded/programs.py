@@ -14,7 +14,7 @@ _counts = {"compiled": 0, "loaded": 0, "runs": 0}
 
 
 class Program:
-    """Called with its inputs and its results' types; the results are there when the engine has computed them."""
+    """Called with its inputs and its results' types, a list or `ResultTypes`; the results are there when the engine has computed them."""
 
     def __init__(self, compiled, text):
         self.compiled, self._text = compiled, encoded(text)
@@ -35,6 +35,7 @@ class Program:
 
     def _tell(self, tape, inputs, results, types):
         """The run is a step of a tape that records."""
+        types = types.types if isinstance(types, _eager.ResultTypes) else types
         first = tape.add("program", {"text": self._text}, [tape.read(x) for x in inputs], types)
         for i, result in enumerate(results):
             tape.bind(result, first + i)
