@@ -40,9 +40,21 @@ def test_a_cpu_without_them_has_none(tmp_path):
 
 # Breaks if the slower of two instructions for the same products is taken, or its sums are not held in registers.
 def test_products_of_two_rows_are_taken_where_they_are_faster(tmp_path):
-    code = assembly(tmp_path, "aarch64:neoverse-v1", CODES)
+    code = assembly(tmp_path, "aarch64:neoverse-v1,-sve", CODES)
     assert re.search(r"\tsmmla\tv\d+\.4s, v\d+\.16b, v\d+\.16b", code) and "sdot" not in code
     assert "sdot" in assembly(tmp_path, "aarch64:neoverse-v1,-i8mm", CODES)
+
+
+# Breaks if SVE's vectors are not as long as the CPU's, are taken apart, or the operand that all lanes share fills them by an instruction of its own.
+@pytest.mark.parametrize("cpu, form, instruction", [("neoverse-v1", FLOATS, r"fmla\tz\d+\.s, z\d+\.s, z\d\.s\[0\]"),
+                                                    ("neoverse-v1", CODES, r"smmla\tz\d+\.s, z\d+\.b, z\d+\.b"),
+                                                    ("neoverse-v1,-i8mm", CODES, r"sdot\tz\d+\.s, z\d+\.b, z\d+\.b"),
+                                                    ("a64fx", FLOATS, r"fmla\tz\d+\.s, z\d+\.s, z\d\.s\[0\]")])  # fmt: skip
+def test_vectors_are_as_long_as_the_cpu_has_them(tmp_path, cpu, form, instruction):
+    code = assembly(tmp_path, f"aarch64:{cpu}", form)
+    assert re.search(r"\t" + instruction, code)
+    assert not re.search(r"\t(fmla|smmla|sdot)\tv", code)
+    assert form is not FLOATS or "\tld1rw\t" in code
 
 
 # Breaks if products are added up before their sum, by instructions of their own.

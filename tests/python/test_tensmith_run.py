@@ -159,7 +159,8 @@ def test_on_boards_other_machines_are_refused(board, module):
 @pytest.mark.parametrize("emulator, preset, cpu, has, lacks", [
     ("qemu-aarch64", "aarch64", "cortex-a53", {"neon", "crc"}, {"dotprod", "sve", "i8mm", "fullfp16"}),
     ("qemu-aarch64", "aarch64", "cortex-a76", {"neon", "dotprod", "fullfp16", "lse"}, {"sve", "i8mm", "bf16"}),
-    ("qemu-aarch64", "aarch64", "max", {"dotprod", "i8mm", "bf16", "sve", "sve2"}, set()),
+    ("qemu-aarch64", "aarch64", "max,sve-max-vq=2", {"dotprod", "i8mm", "bf16", "sve", "sve2", "sve256"}, {"sve512"}),
+    ("qemu-aarch64", "aarch64", "a64fx", {"sve", "sve512"}, {"sve256", "dotprod"}),
     ("qemu-arm", "armv7", "cortex-a7", {"neon", "vfp4", "hwdiv"}, {"dotprod", "crc"}),
     ("qemu-arm", "armv7", "cortex-a9", {"neon", "vfp3"}, {"vfp4", "hwdiv"}),
     ("qemu-riscv64", "riscv64", "rv64,v=true,vlen=256", {"m", "f", "d", "v", "zvl128b", "zvl256b"}, {"zvl512b"}),
@@ -174,6 +175,7 @@ def test_features_of_boards(emulator, preset, cpu, has, lacks):
 BOARD_TARGETS = [
     ("aarch64:cortex-a53", "aarch64", ("qemu-aarch64", "-cpu", "cortex-a53")),
     ("aarch64:neoverse-v1", "aarch64", ("qemu-aarch64", "-cpu", "max,sve-max-vq=2")),
+    ("aarch64:a64fx", "aarch64", ("qemu-aarch64", "-cpu", "a64fx")),
     ("riscv64:rv64gcv,zvl256b", "riscv64", ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=256")),
     ("armv7:cortex-a7", "armv7", ("qemu-arm", "-cpu", "cortex-a7")),
 ]
@@ -209,6 +211,13 @@ def test_a_board_without_dot_products_refuses_code_that_has_them(tmp_path, model
     tensmith("compile", model, "--target", "aarch64:cortex-a76", "-o", tmp_path / "m.so")
     program = ("qemu-aarch64", "-cpu", "cortex-a53", program_for("aarch64"))
     assert "needs CPU features that this machine lacks: dotprod" in refused(tmp_path / "m.so", "--signature", program=program)
+
+
+def test_a_board_of_other_vectors_refuses_code_for_longer_ones(tmp_path, model):
+    tensmith("compile", model, "--target", "aarch64:neoverse-v1", "-o", tmp_path / "m.so")
+    for longest in (1, 4):
+        program = ("qemu-aarch64", "-cpu", f"max,sve-max-vq={longest}", program_for("aarch64"))
+        assert "needs CPU features that this machine lacks: sve256" in refused(tmp_path / "m.so", "--signature", program=program)
 
 
 def quantised(signed):
