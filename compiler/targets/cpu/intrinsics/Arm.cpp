@@ -133,11 +133,13 @@ constexpr char kScalableUsdot[] = "llvm.aarch64.sve.usdot",
                kScalableSdot[] = "llvm.aarch64.sve.sdot", kScalableUdot[] = "llvm.aarch64.sve.udot",
                kScalableBfdot[] = "llvm.aarch64.sve.bfdot";
 
-/// Written with a lane, though all are the same: this form adds to its sum in place, where LLVM may
-/// leave that of the other in any register, and finds too few for a tile then.
+/// Where all lanes share the left operand it is taken from one of them: this form adds to its sum
+/// in place, where LLVM may leave that of the other in any register, and finds too few for a tile
+/// then.
 Value emitScalableMultiplyAdd(OpBuilder &builder, Location location, Value left, Value right,
                               Value sum) {
-  if (!isScalable(sum.getType()))
+  bool isShared = isa_and_nonnull<vector::SplatOp, vector::BroadcastOp>(left.getDefiningOp());
+  if (!isShared || !isScalable(sum.getType()))
     return builder.create<LLVM::FMAOp>(location, left, right, sum);
   Value sums = asScalable(builder, location, sum);
   Value lane = builder.create<LLVM::ConstantOp>(location, builder.getI32IntegerAttr(0));
@@ -216,25 +218,25 @@ llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
        kernel::AddsToSum | kernel::FlushesSubnormals, emitBfmmla},
       {"cnt", "neon", Number::U1, Number::U1, Number::U8, 1, 0, 8, 10, 0, emitCounts,
        emitPairwiseSums},
-      {"usdot of SVE", "sve,i8mm", Number::U8, Number::I8, Number::I32, 1, 0, 4, 4,
-       kernel::AddsToSum, emitScalableDot<kScalableUsdot, Number::I8, false>},
-      {"sdot of SVE", "sve", Number::I8, Number::I8, Number::I32, 1, 0, 4, 4, kernel::AddsToSum,
+      {"usdot", "sve,i8mm", Number::U8, Number::I8, Number::I32, 1, 0, 4, 4, kernel::AddsToSum,
+       emitScalableDot<kScalableUsdot, Number::I8, false>},
+      {"sdot", "sve", Number::I8, Number::I8, Number::I32, 1, 0, 4, 4, kernel::AddsToSum,
        emitScalableDot<kScalableSdot, Number::I8, true>},
-      {"udot of SVE", "sve", Number::U8, Number::U8, Number::I32, 1, 0, 4, 4, kernel::AddsToSum,
+      {"udot", "sve", Number::U8, Number::U8, Number::I32, 1, 0, 4, 4, kernel::AddsToSum,
        emitScalableDot<kScalableUdot, Number::I8, true>},
-      {"bfdot of SVE", "sve,bf16", Number::BF16, Number::BF16, Number::F32, 1, 0, 2, 2,
+      {"bfdot", "sve,bf16", Number::BF16, Number::BF16, Number::F32, 1, 0, 2, 2,
        kernel::AddsToSum | kernel::FlushesSubnormals,
        emitScalableDot<kScalableBfdot, Number::BF16, true>},
-      {"usmmla of SVE", "sve,i8mm", Number::U8, Number::I8, Number::I32, 2, 2, 8, 8,
+      {"usmmla", "sve,i8mm", Number::U8, Number::I8, Number::I32, 2, 2, 8, 8,
        kernel::AddsToSum | kernel::InBlocks, emitScalableMatrix<kScalableUsmmla, Number::I8>},
-      {"smmla of SVE", "sve,i8mm", Number::I8, Number::I8, Number::I32, 2, 2, 8, 8,
+      {"smmla", "sve,i8mm", Number::I8, Number::I8, Number::I32, 2, 2, 8, 8,
        kernel::AddsToSum | kernel::InBlocks, emitScalableMatrix<kScalableSmmla, Number::I8>},
-      {"ummla of SVE", "sve,i8mm", Number::U8, Number::U8, Number::I32, 2, 2, 8, 8,
+      {"ummla", "sve,i8mm", Number::U8, Number::U8, Number::I32, 2, 2, 8, 8,
        kernel::AddsToSum | kernel::InBlocks, emitScalableMatrix<kScalableUmmla, Number::I8>},
-      {"bfmmla of SVE", "sve,bf16", Number::BF16, Number::BF16, Number::F32, 2, 2, 4, 4,
+      {"bfmmla", "sve,bf16", Number::BF16, Number::BF16, Number::F32, 2, 2, 4, 4,
        kernel::AddsToSum | kernel::InBlocks | kernel::FlushesSubnormals,
        emitScalableMatrix<kScalableBfmmla, Number::BF16>},
-      {"fmla of SVE", "sve", Number::F32, Number::F32, Number::F32, 1, 0, 1, 1,
+      {"fmla", "sve", Number::F32, Number::F32, Number::F32, 1, 0, 1, 1,
        kernel::AddsToSum | kernel::ShortReach, emitScalableMultiplyAdd}};
   return kAll;
 }

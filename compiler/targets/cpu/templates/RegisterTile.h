@@ -23,6 +23,7 @@ inline constexpr Choice linesAhead{"lines_ahead", 0, 4096};
 
 /// Unasked: what a loop costs beside its products is shared by so many steps, or by more of bursts.
 inline constexpr int64_t kStepsOfIteration = 4;
+inline constexpr int64_t kCacheLineBytes = 64;
 
 /// Extents of the contraction as values.
 struct Extents {

@@ -297,10 +297,9 @@ TEST(Intrinsics, MachinesHaveTheirOwn) {
             Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4", "usmmla of 2",
                    "smmla of 2", "ummla of 2", "bfmmla of 2", "cnt of 0"}));
   EXPECT_EQ(names("aarch64:neoverse-v1"),
-            Names({"cnt of 0", "usdot of SVE of 0", "sdot of SVE of 0", "udot of SVE of 0",
-                   "bfdot of SVE of 0", "usmmla of SVE of 2", "smmla of SVE of 2",
-                   "ummla of SVE of 2", "bfmmla of SVE of 2"}));
-  EXPECT_EQ(names("aarch64:a64fx"), Names({"cnt of 0", "sdot of SVE of 0", "udot of SVE of 0"}));
+            Names({"cnt of 0", "usdot of 0", "sdot of 0", "udot of 0", "bfdot of 0", "usmmla of 2",
+                   "smmla of 2", "ummla of 2", "bfmmla of 2", "fmla of 0"}));
+  EXPECT_EQ(names("aarch64:a64fx"), Names({"cnt of 0", "sdot of 0", "udot of 0", "fmla of 0"}));
   EXPECT_EQ(names("riscv64:rv64gcv,zvl256b"), Names({"vwmacc of 0"}));
 }
 
