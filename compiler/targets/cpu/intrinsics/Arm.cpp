@@ -18,6 +18,14 @@ namespace {
 
 using kernel::Number;
 
+Value emitIntrinsic(OpBuilder &builder, Location location, llvm::StringRef name, Type type,
+                    ValueRange operands) {
+  return builder
+      .create<LLVM::CallIntrinsicOp>(location, TypeRange(type), builder.getStringAttr(name),
+                                     operands)
+      .getResult(0);
+}
+
 /// Templates give all lanes one left operand, which these take from a lane of a register: as the
 /// last of their operands, but for usdot, whose other form (sudot) takes the unsigned ones so.
 Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type operand,
@@ -25,11 +33,7 @@ Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type
   auto as = [&](Value bits) -> Value {
     return builder.createOrFold<LLVM::BitcastOp>(location, operand, bits);
   };
-  return builder
-      .create<LLVM::CallIntrinsicOp>(location, TypeRange(sum.getType()),
-                                     builder.getStringAttr(name),
-                                     ValueRange{sum, as(left), as(right)})
-      .getResult(0);
+  return emitIntrinsic(builder, location, name, sum.getType(), {sum, as(left), as(right)});
 }
 
 template <const char *name, bool swaps>
@@ -79,11 +83,7 @@ Value emitPairwiseSums(OpBuilder &builder, Location location, Value sums) {
                                                                      /*strides=*/1);
     for (unsigned bits = 16, lanes = 8; bits <= 64; bits *= 2, lanes /= 2) {
       Type wide = VectorType::get({int64_t(lanes)}, builder.getIntegerType(bits));
-      part = builder
-                 .create<LLVM::CallIntrinsicOp>(location, TypeRange(wide),
-                                                builder.getStringAttr("llvm.aarch64.neon.uaddlp"),
-                                                ValueRange(part))
-                 .getResult(0);
+      part = emitIntrinsic(builder, location, "llvm.aarch64.neon.uaddlp", wide, part);
     }
     if (all == kBytes)
       return part;
@@ -97,22 +97,14 @@ Value emitPairwiseSums(OpBuilder &builder, Location location, Value sums) {
   return result;
 }
 
-Value emitScalableCall(OpBuilder &builder, Location location, const char *name, Type type,
-                       ValueRange operands) {
-  return builder
-      .create<LLVM::CallIntrinsicOp>(location, TypeRange(type), builder.getStringAttr(name),
-                                     operands)
-      .getResult(0);
-}
-
 /// Of a vector, which instructions of several rows take for themselves.
 constexpr int64_t kPartBits = 128;
 
 /// Each 128 bits the first ones.
 Value repeated(OpBuilder &builder, Location location, Value vector) {
   Value index = builder.create<LLVM::ConstantOp>(location, builder.getI64IntegerAttr(0));
-  return emitScalableCall(builder, location, "llvm.aarch64.sve.dupq.lane", vector.getType(),
-                          {vector, index});
+  return emitIntrinsic(builder, location, "llvm.aarch64.sve.dupq.lane", vector.getType(),
+                       {vector, index});
 }
 
 Type operandOf(OpBuilder &builder, Number number) {
@@ -125,8 +117,8 @@ Value emitScalableDot(OpBuilder &builder, Location location, Value left, Value r
   auto scalable = [&](Value value) { return asScalable(builder, location, value, element); };
   Value sums = asScalable(builder, location, sum);
   Value result =
-      emitScalableCall(builder, location, name, sums.getType(),
-                       {sums, scalable(swaps ? right : left), scalable(swaps ? left : right)});
+      emitIntrinsic(builder, location, name, sums.getType(),
+                    {sums, scalable(swaps ? right : left), scalable(swaps ? left : right)});
   return asFixed(builder, location, result, sum.getType());
 }
 constexpr char kScalableUsdot[] = "llvm.aarch64.sve.usdot",
@@ -143,7 +135,7 @@ Value emitScalableMultiplyAdd(OpBuilder &builder, Location location, Value left,
     return builder.create<LLVM::FMAOp>(location, left, right, sum);
   Value sums = asScalable(builder, location, sum);
   Value lane = builder.create<LLVM::ConstantOp>(location, builder.getI32IntegerAttr(0));
-  Value result = emitScalableCall(
+  Value result = emitIntrinsic(
       builder, location, "llvm.aarch64.sve.fmla.lane", sums.getType(),
       {sums, asScalable(builder, location, right), asScalable(builder, location, left), lane});
   return asFixed(builder, location, result, sum.getType());
@@ -161,8 +153,8 @@ Value emitScalableMatrix(OpBuilder &builder, Location location, Value left, Valu
   Type element = operandOf(builder, number);
   Value rows = repeated(builder, location, asScalable(builder, location, left, element));
   Value sums = asScalable(builder, location, sum);
-  Value result = emitScalableCall(builder, location, name, sums.getType(),
-                                  {sums, rows, asScalable(builder, location, right, element)});
+  Value result = emitIntrinsic(builder, location, name, sums.getType(),
+                               {sums, rows, asScalable(builder, location, right, element)});
   return asFixed(builder, location, result, sum.getType());
 }
 
