@@ -276,19 +276,27 @@ SmallVector<Value> TileEmitter::beginnings(Value first, int64_t vectors, int64_t
 SmallVector<Value> TileEmitter::untangled(ArrayRef<Value> sums, int64_t vectors) {
   if (rowsAtOnce() == 1)
     return SmallVector<Value>(sums);
-  SmallVector<Value> all;
+  // What a block has of a row moves as one number: so machines have an instruction for it.
+  auto &builder = emitter_.builder();
   int64_t half = lanes_ / kRows, ofBlock = products_->lanes ? products_->lanes : half;
-  for (int64_t row = 0; row < int64_t(rows_.size()); ++row)
+  unsigned bits = contraction_.accumulator.getIntOrFloatBitWidth();
+  auto type = VectorType::get({lanes_ / ofBlock}, builder.getIntegerType(bits * unsigned(ofBlock)));
+  auto inParts = [&](Value block) -> Value {
+    return builder.create<LLVM::BitcastOp>(math_.location, type, block);
+  };
+  SmallVector<Value> all;
+  for (int64_t row = 0; row < int64_t(rows_.size()); ++row) {
+    // The blocks of a vector's columns lie in two vectors; each block has both rows.
+    SmallVector<int64_t> places;
+    for (int64_t part = 0; part < lanes_ / ofBlock; ++part)
+      places.push_back(part * kRows + row % kRows);
     for (int64_t v = 0; v < vectors; ++v) {
-      // Of a vector's columns, the first half and the second; each half in blocks of both rows.
       size_t first = size_t((row / kRows * vectors + v) * kRows);
-      SmallVector<int64_t> places;
-      for (int64_t lane = 0; lane < lanes_; ++lane)
-        places.push_back(lane / half * lanes_ + lane % half / ofBlock * ofBlock * kRows +
-                         row % kRows * ofBlock + lane % ofBlock);
-      all.push_back(emitter_.builder().create<vector::ShuffleOp>(math_.location, sums[first],
-                                                                 sums[first + 1], places));
+      Value parts = builder.create<vector::ShuffleOp>(math_.location, inParts(sums[first]),
+                                                      inParts(sums[first + 1]), places);
+      all.push_back(builder.create<LLVM::BitcastOp>(math_.location, sums[first].getType(), parts));
     }
+  }
   return all;
 }
 
