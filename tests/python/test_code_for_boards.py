@@ -64,6 +64,13 @@ def test_vectors_are_as_long_as_the_cpu_has_them(tmp_path, cpu, form, instructio
     assert form is not FLOATS or "\tld1rw\t" in code
 
 
+# Breaks if sums in blocks of two rows become rows lane by lane: in vectors that are longer than a block LLVM takes no lanes but of as many bits as move.
+@pytest.mark.parametrize("cpu", ["neoverse-v1", "neoverse-v1,-sve"])
+def test_blocks_become_rows_by_one_instruction_each(tmp_path, cpu):
+    code = assembly(tmp_path, f"aarch64:{cpu}", CODES)
+    assert re.search(r"\t(uzp|zip)2\t[vz]\d+\.2?d", code) and not re.search(r"\tmov\tw\d+, v\d+\.s\[|\tfmov\tw", code)
+
+
 # Breaks if products are added up before their sum, by instructions of their own.
 def test_widening_products_are_added_as_they_are_made(tmp_path):
     code = assembly(tmp_path, "riscv64:rv64gcv,zvl256b", WORDS)
