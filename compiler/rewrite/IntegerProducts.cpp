@@ -5,12 +5,15 @@
 //
 // and matrix products alike. Codes of 8 bits less their zero point are 16-bit numbers, of which a
 // machine adds up products in pairs; the padding of an image is zero in them. Where it multiplies
-// bytes, the codes of x stay bytes, and the zero point's part is taken off the sums:
+// bytes, codes stay bytes, and what the zero points add is taken off the sums:
 //
-//   conv(x - zx, w) = conv(x, w) - zx * sum(w)
+//   matmul(x - zx, w - zw) = matmul(x, w) - zw * sum(x) - zx * sum(w - zw)
+//
+// sum(x) is of each row, sum(w - zw) of each column, which is known where w is. A convolution
+// takes its zero point off, too, if w has none: sums of x would be those of each window.
 //
 // Some machines multiply unsigned bytes by signed ones, some only signed ones: codes of the other
-// kind are moved by 128, and their zero point with them.
+// kind are moved by 128, and their zero point with them. w is signed, or moved so.
 //
 // A layer that errs by more than a code that way (RoundingError.h), and by less as it is, stays a
 // product of floats, as does one that a schedule says so of.
@@ -29,7 +32,7 @@
 // in memory where a product reads them only: elsewhere NaN, which has zero's code, stays NaN.
 //
 // before: matmul(cast(x, i32) - cast(zx, i32), cast(w, i32) - cast(zw, i32)), x and w of 8 bits
-// after:  the same of i16, with sums in i32; of bytes as above, where w is signed and zw zero
+// after:  the same of i16, with sums in i32; of bytes as above
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphCode.h"
@@ -56,23 +59,21 @@ constexpr int64_t kMostProducts = ((int64_t(1) << 31) - 1) / (255 * 255);
 
 constexpr int64_t kCodeBits = 8, kFloatBits = 32; // that a schedule says operands have
 
+/// From so many rows on, the sums of a right operand that isn't known cost less than bytes save: it
+/// is read once more for them, as for a row of products.
+constexpr int64_t kRowsOfSums = 8;
+
 /// Codes as a product takes them: numbers of i16 relative to their zero point, or bytes, and the
-/// zero point beside them (a scalar of i16; null where it is zero).
+/// zero point beside them (of i16, a scalar, or of the right operand one for each column; null
+/// where it is zero).
 struct Numbers {
   Value values;
   Value zero;
-
-  bool areBytes() const { return getElementTypeOrSelf(values.getType()).isInteger(8); }
 };
 
-/// An operand: its codes, and what one of them stands for.
-struct Codes {
-  Numbers numbers;
-  Value scale; // a scalar, or a vector
-};
-
-/// Of quantisations, those that products read: made once.
-using StoredNumbers = llvm::DenseMap<Operation *, Numbers>;
+/// Of quantisations, those that products read, as bytes of either kind or numbers of i16: made
+/// once.
+using StoredNumbers = llvm::MapVector<std::pair<Operation *, Type>, Numbers>;
 
 /// The quantisation whose codes the operator takes, if both have one scale, and the same zero
 /// point.
@@ -87,16 +88,6 @@ graph::QuantizeOp quantizationBefore(graph::DequantizeOp op) {
               getElementTypeOrSelf(quantize.getX().getType()).isF32() &&
               getElementTypeOrSelf(quantize.getScale().getType()).isF32();
   return fits ? quantize : graph::QuantizeOp();
-}
-
-/// The right operand's codes as they are, where they are signed and have no zero point.
-Value signedBytes(Value value, GraphCode &code) {
-  if (auto transpose = value.getDefiningOp<graph::TransposeOp>())
-    return code.transpose(signedBytes(transpose.getX(), code), transpose.getPermutation());
-  graph::DequantizeOp op = dequantizationOf(value);
-  bool fits = op && getElementTypeOrSelf(op.getX().getType()).isSignlessInteger(8) &&
-              isZero(op.getZeroPoint());
-  return fits ? op.getX() : Value();
 }
 
 /// Bytes that the machine multiplies by signed ones: of the own kind where it can, else of the
@@ -122,13 +113,13 @@ class Rewriter {
 public:
   Rewriter(Operation *op, StoredNumbers &stored, const Options &options)
       : builder_(op), shapes_(op->getContext()), graph_(builder_, shapes_, op->getLoc()),
-        code_(graph_), stored_(stored), options_(options),
-        bytes_(leftBytes(options.machine, builder_.getI8Type())), i16_(builder_.getI16Type()),
-        i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
+        code_(graph_), stored_(stored), options_(options), i8_(builder_.getI8Type()),
+        i16_(builder_.getI16Type()), i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
 
   /// What the codes of a quantisation stand for.
   Value withoutCodes(graph::DequantizeOp op, graph::QuantizeOp quantize) {
-    auto known = stored_.find(quantize);
+    auto known =
+        llvm::find_if(stored_, [&](const auto &stored) { return stored.first.first == quantize; });
     Value numbers;
     if (known == stored_.end())
       numbers = rounded(quantize);
@@ -139,7 +130,7 @@ public:
 
   /// A product of 32-bit integers that are differences of codes.
   Value ofDifferences(Operation *op) {
-    if (Value sums = bytes_ ? ofByteDifferences(op) : Value())
+    if (Value sums = ofByteDifferences(op))
       return sums;
     Value left = narrow(op->getOperand(0)), right = narrow(op->getOperand(1));
     SmallVector<Value> operands{left, right};
@@ -158,9 +149,12 @@ public:
     };
     if (!isMatrix(op->getOperand(0)) || !isMatrix(op->getOperand(1)))
       return {};
-    Value weights = signedCodes(op->getOperand(1));
-    auto left = weights ? byteDifference(op->getOperand(0)) : std::nullopt;
-    return left ? ofBytes(op, *left, weights) : Value();
+    auto left = byteDifference(op->getOperand(0), leftKind(op->getOperand(0)));
+    auto right = left ? byteDifference(op->getOperand(1), i8_) : std::nullopt;
+    bool isKnown = right && graph::constantTensor(codesBehind(op->getOperand(1)));
+    return right && takesBytes(op, bool(left->zero), bool(right->zero), isKnown)
+               ? ofBytes(op, *left, *right)
+               : Value();
   }
 
   Value convolution(graph::ConvOp op) {
@@ -172,14 +166,8 @@ public:
       return {};
     if (Value y = bitConvolution(op))
       return withBias(op, y);
-    Codes x = codesOf(op.getX()), weights = codesOf(op.getW());
-    Value bytes = x.numbers.areBytes() ? signedBytes(op.getW(), code_) : Value();
-    if (bytes)
-      x.numbers = machineBytes(x.numbers);
-    Value sums = bytes
-                     ? ofBytes(op, x.numbers, bytes)
-                     : product(op, {relative(x.numbers), relative(weights.numbers), graph_.none()});
-    return withBias(op, scaled(sums, x, weights, /*axis=*/1));
+    return withBias(op, scaled(sumsOfCodes(op), scaleOf(op.getX()), scaleOf(op.getW()),
+                               /*axis=*/1));
   }
 
   Value matrixProduct(graph::MatMulOp op) {
@@ -197,13 +185,7 @@ public:
       return {};
     if (Value y = bitProduct(op))
       return y;
-    Codes left = codesOf(op.getA()), right = codesOf(op.getB());
-    Value bytes = left.numbers.areBytes() ? signedBytes(op.getB(), code_) : Value();
-    if (bytes)
-      left.numbers = machineBytes(left.numbers);
-    Value sums = bytes ? ofBytes(op, left.numbers, bytes)
-                       : product(op, {relative(left.numbers), relative(right.numbers)});
-    return scaled(sums, left, right, result.getRank() - 1);
+    return scaled(sumsOfCodes(op), scaleOf(op.getA()), scaleOf(op.getB()), result.getRank() - 1);
   }
 
 private:
@@ -282,10 +264,7 @@ private:
   }
 
   Value scaledBits(Value sums, const BitOperands &both, int64_t axis) {
-    auto scaleOf = [&](graph::DequantizeOp op) -> Value {
-      return isScalar(op.getScale()) ? code_.reshape(op.getScale(), {}) : Value(op.getScale());
-    };
-    return scaled(sums, {{}, scaleOf(both.left)}, {{}, scaleOf(both.right)}, axis);
+    return scaled(sums, scaleOf(both.left->getResult(0)), scaleOf(both.right->getResult(0)), axis);
   }
 
   /// Tells what was chosen. Of one that stays, weights are numbers from here on, and its input's
@@ -312,18 +291,30 @@ private:
     return true;
   }
 
-  /// The codes behind a value that has a `scaleAxis`.
-  Codes codesOf(Value value) {
+  static Value behindTranspositions(Value value) {
+    while (auto transpose = value.getDefiningOp<graph::TransposeOp>())
+      value = transpose.getX();
+    return value;
+  }
+
+  /// What a code stands for, of a value that has a `scaleAxis`: a scalar, or a vector.
+  Value scaleOf(Value value) {
+    Value scale = dequantizationOf(behindTranspositions(value)).getScale();
+    return isScalar(scale) ? code_.reshape(scale, {}) : scale;
+  }
+
+  /// The codes behind such a value, as bytes of that kind or, of null, as numbers of i16.
+  Numbers numbersOf(Value value, Type kind) {
     if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
-      Codes codes = codesOf(transpose.getX());
-      codes.numbers.values = code_.transpose(codes.numbers.values, transpose.getPermutation());
-      return codes;
+      Numbers numbers = numbersOf(transpose.getX(), kind);
+      numbers.values = code_.transpose(numbers.values, transpose.getPermutation());
+      if (numbers.zero && !isScalar(numbers.zero))
+        numbers.zero = code_.transpose(numbers.zero, transpose.getPermutation());
+      return numbers;
     }
     graph::DequantizeOp op = dequantizationOf(value);
-    bool single = isScalar(op.getScale());
-    Value scale = single ? code_.reshape(op.getScale(), {}) : Value(op.getScale());
     if (graph::QuantizeOp quantize = quantizationBefore(op))
-      return {storedNumbers(quantize), scale};
+      return storedNumbers(quantize, kind);
     Value zero;
     if (!isZero(op.getZeroPoint())) {
       zero = code_.cast(op.getZeroPoint(), i16_);
@@ -331,21 +322,89 @@ private:
                  ? code_.reshape(zero, {})
                  : code_.alongDimension(zero, *scaleAxis(value), GraphCode::rank(op.getX()));
     }
-    if (bytes_ && single)
-      return {{op.getX(), zero}, scale};
-    return {{less(code_.cast(op.getX(), i16_), zero), Value()}, scale};
+    return kind ? asBytes({op.getX(), zero}, kind)
+                : Numbers{less(code_.cast(op.getX(), i16_), zero), Value()};
   }
 
-  /// Bytes of the kind that the machine multiplies.
-  Numbers machineBytes(Numbers numbers) {
-    Type own = GraphCode::element(numbers.values), wanted = leftBytes(options_.machine, own);
-    if (own == wanted)
+  /// The codes as bytes of that kind.
+  Numbers asBytes(Numbers numbers, Type kind) {
+    if (GraphCode::element(numbers.values) == kind)
       return numbers;
-    Value half = graph_.scalar(i16_, isUnsigned(wanted) ? 128 : -128);
-    numbers.values = code_.cast(code_.add(code_.cast(numbers.values, i16_), half), wanted);
-    numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
+    numbers.zero = movedZero(numbers.zero, kind);
+    Value half = graph_.scalar(i16_, isUnsigned(kind) ? 128 : -128);
+    numbers.values = code_.cast(code_.add(code_.cast(numbers.values, i16_), half), kind);
     return numbers;
   }
+
+  /// The zero point of codes that are moved to be of that kind.
+  Value movedZero(Value zero, Type kind) {
+    Value half = graph_.scalar(i16_, isUnsigned(kind) ? 128 : -128);
+    zero = zero ? code_.add(zero, half) : half;
+    Value known = foldedConstant(zero, builder_);
+    return known && isZero(known) ? Value() : zero;
+  }
+
+  /// The codes that are dequantised, or of which a difference is taken; null: there are none.
+  static Value codesBehind(Value value) {
+    value = behindTranspositions(value);
+    if (graph::DequantizeOp op = dequantizationOf(value))
+      return op.getX();
+    auto difference = value.getDefiningOp<graph::SubOp>();
+    Value codes = difference ? difference.getA() : value;
+    return isCodes(codes) ? codes.getDefiningOp<graph::CastOp>().getX() : Value();
+  }
+
+  /// What a left operand's codes are multiplied as; null where it has none, or the machine
+  /// multiplies no bytes.
+  Type leftKind(Value value) {
+    Value codes = codesBehind(value);
+    return codes ? leftBytes(options_.machine, getElementTypeOrSelf(codes.getType())) : Type();
+  }
+
+  /// Sums of products of two operands that have a `scaleAxis`.
+  Value sumsOfCodes(Operation *op) {
+    Value left = op->getOperand(0), right = op->getOperand(1);
+    Type kind = leftKind(left);
+    bool isKnown = bool(graph::constantTensor(codesBehind(right)));
+    if (kind && takesBytes(op, zeroOf(left, kind), zeroOf(right, i8_), isKnown))
+      return ofBytes(op, numbersOf(left, kind), numbersOf(right, i8_));
+    SmallVector<Value> operands{relative(numbersOf(left, kind)),
+                                relative(numbersOf(right, Type()))};
+    if (isa<graph::ConvOp>(op))
+      operands.push_back(graph_.none());
+    return product(op, operands);
+  }
+
+  /// Whether the operand's codes have a zero point once they are of that kind.
+  bool zeroOf(Value value, Type kind) {
+    graph::DequantizeOp op = dequantizationOf(behindTranspositions(value));
+    auto own = cast<IntegerType>(getElementTypeOrSelf(op.getX().getType()));
+    if (own == kind)
+      return !isZero(op.getZeroPoint());
+    // The code that is moved to zero.
+    int64_t code = own.isUnsigned() ? 128 : -128;
+    auto known = graph::constantTensor(op.getZeroPoint());
+    if (!known)
+      return true;
+    for (int64_t number = 0; number < known->size(); ++number)
+      if (known->getInt(number) != code)
+        return true;
+    return false;
+  }
+
+  /// Whether bytes are multiplied, of operands with zero points or without, the right one known or
+  /// not: where no sums are needed that cost more than what they save.
+  bool takesBytes(Operation *op, bool leftHasZero, bool rightHasZero, bool rightIsKnown) {
+    if (isa<graph::ConvOp>(op))
+      return !rightHasZero;
+    auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!result || result.getRank() < 2)
+      return false;
+    auto isMany = [](int64_t size) { return ShapedType::isDynamic(size) || size >= kRowsOfSums; };
+    int64_t rows = result.getDimSize(result.getRank() - 2), columns = result.getShape().back();
+    return (!rightHasZero || isMany(columns)) && (!leftHasZero || rightIsKnown || isMany(rows));
+  }
+
   static bool isUnsigned(Type byte) { return byte.isUnsignedInteger(); }
 
   /// Numbers of i16, relative to the zero point.
@@ -356,22 +415,28 @@ private:
     return zero ? code_.sub(numbers, code_.cast(zero, GraphCode::element(numbers))) : numbers;
   }
 
-  /// A product of bytes, less what their zero point adds to each sum.
-  Value ofBytes(Operation *op, const Numbers &x, Value weights) {
-    if (!x.zero)
-      return withoutBias(op, x.values, weights, {});
-    auto type = cast<RankedTensorType>(weights.getType());
+  /// A product of bytes, less what their zero points add to each sum.
+  Value ofBytes(Operation *op, const Numbers &x, const Numbers &weights) {
     auto conv = dyn_cast<graph::ConvOp>(op);
-    SmallVector<int64_t> axes{type.getRank() - 2};
-    if (conv)
-      axes = llvm::to_vector(llvm::seq<int64_t>(1, type.getRank()));
-    Value sum =
-        code_.reduce("graph.reduce_sum", code_.cast(weights, i32_), axes, /*keepdims=*/!conv);
-    if (conv)
-      sum = code_.alongDimension(sum, 1, type.getRank());
-    Value excess = code_.mul(sum, code_.cast(x.zero, i32_));
-    return code_.sub(conv ? ofPadded(conv, x, weights) : withoutBias(op, x.values, weights, {}),
-                     excess);
+    int64_t rank = GraphCode::rank(weights.values);
+    Value sums = conv && x.zero ? ofPadded(conv, x, weights.values)
+                                : withoutBias(op, x.values, weights.values, {});
+    if (x.zero) {
+      SmallVector<int64_t> axes{rank - 2};
+      if (conv)
+        axes = llvm::to_vector(llvm::seq<int64_t>(1, rank));
+      Value sum =
+          code_.reduce("graph.reduce_sum", less(code_.cast(weights.values, i32_), weights.zero),
+                       axes, /*keepdims=*/!conv);
+      if (conv)
+        sum = code_.alongDimension(sum, 1, rank);
+      sums = code_.sub(sums, code_.mul(sum, code_.cast(x.zero, i32_)));
+    }
+    if (!weights.zero)
+      return sums;
+    Value sum = code_.reduce("graph.reduce_sum", code_.cast(x.values, i32_),
+                             {GraphCode::rank(x.values) - 1}, /*keepdims=*/true);
+    return code_.sub(sums, code_.mul(sum, code_.cast(weights.zero, i32_)));
   }
 
   /// Pixels outside of the image are the zero point.
@@ -409,39 +474,28 @@ private:
     return isCodes(value) ? code_.cast(cast<graph::CastOp>(op).getX(), i16_) : Value();
   }
 
-  /// Codes as i32, or their difference from a single zero point, as the machine's bytes.
-  std::optional<Numbers> byteDifference(Value value) {
+  /// Codes as i32, or their difference from a single zero point, as bytes of that kind.
+  std::optional<Numbers> byteDifference(Value value, Type kind) {
+    if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
+      auto numbers = byteDifference(transpose.getX(), kind);
+      if (numbers)
+        numbers->values = code_.transpose(numbers->values, transpose.getPermutation());
+      return numbers;
+    }
     auto difference = value.getDefiningOp<graph::SubOp>();
     Value codes = difference ? difference.getA() : value;
-    if (!isCodes(codes) || (difference && !isCodes(difference.getB())))
+    if (!kind || !isCodes(codes) || (difference && !isCodes(difference.getB())))
       return std::nullopt;
     Numbers numbers{codes.getDefiningOp<graph::CastOp>().getX(), Value()};
     if (difference) {
       Value zero = difference.getB().getDefiningOp<graph::CastOp>().getX();
-      Value whole = codes.getDefiningOp<graph::CastOp>().getX();
-      if (!isScalar(zero) || getElementTypeOrSelf(zero) != getElementTypeOrSelf(whole))
+      if (getElementTypeOrSelf(zero) != getElementTypeOrSelf(numbers.values))
+        return std::nullopt;
+      if (!isZero(zero) && !isScalar(zero))
         return std::nullopt;
       numbers.zero = isZero(zero) ? Value() : code_.reshape(code_.cast(zero, i16_), {});
     }
-    return machineBytes(numbers);
-  }
-
-  /// Signed codes that have no zero point, as they are behind a cast to i32.
-  Value signedCodes(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (auto transpose = dyn_cast_or_null<graph::TransposeOp>(op)) {
-      Value codes = signedCodes(transpose.getX());
-      return codes ? code_.transpose(codes, transpose.getPermutation()) : Value();
-    }
-    if (auto difference = dyn_cast_or_null<graph::SubOp>(op)) {
-      bool isWhole = isCodes(difference.getB()) &&
-                     isZero(difference.getB().getDefiningOp<graph::CastOp>().getX());
-      return isWhole ? signedCodes(difference.getA()) : Value();
-    }
-    if (!isCodes(value))
-      return {};
-    Value codes = cast<graph::CastOp>(op).getX();
-    return GraphCode::element(codes).isSignlessInteger(8) ? codes : Value();
+    return asBytes(numbers, kind);
   }
 
   static bool isCodes(Value value) {
@@ -469,25 +523,23 @@ private:
     return code_.op("graph.min", {y, bound(low + 255)});
   }
 
-  /// The same in memory, made once, where the codes are.
-  Numbers storedNumbers(graph::QuantizeOp op) {
-    Numbers &numbers = stored_[op];
+  /// The same in memory, made once, where the codes are: as bytes of that kind or, of null, as
+  /// numbers of i16.
+  Numbers storedNumbers(graph::QuantizeOp op, Type kind) {
+    Numbers &numbers = stored_[{op, kind}];
     if (numbers.values)
       return numbers;
     OpBuilder::InsertionGuard guard(builder_);
     builder_.setInsertionPoint(op);
     numbers.values = code_.cast(rounded(op), i16_);
-    if (!bytes_)
+    if (!kind)
       return numbers;
     if (!isZero(op.getZeroPoint()))
       numbers.zero = code_.reshape(code_.cast(op.getZeroPoint(), i16_), {});
-    Type wanted = leftBytes(options_.machine, op.getTo());
-    if (op.getTo() != wanted) {
-      Value half = graph_.scalar(i16_, isUnsigned(wanted) ? 128 : -128);
-      numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
-    }
+    if (op.getTo() != kind)
+      numbers.zero = movedZero(numbers.zero, kind);
     Value codes = numbers.zero ? code_.add(numbers.values, numbers.zero) : numbers.values;
-    numbers.values = code_.cast(codes, wanted);
+    numbers.values = code_.cast(codes, kind);
     return numbers;
   }
 
@@ -505,13 +557,12 @@ private:
   }
 
   /// Sums of products of codes as numbers; the right operand's scales lie along `axis` of them.
-  Value scaled(Value sums, const Codes &left, const Codes &right, int64_t axis) {
+  Value scaled(Value sums, Value leftScale, Value rightScale, int64_t axis) {
     if (!sums)
       return {};
-    Value scale = right.scale;
-    if (!isScalar(scale))
-      scale = code_.alongDimension(scale, axis, GraphCode::rank(sums));
-    return code_.mul(code_.cast(sums, f32_), code_.mul(scale, left.scale));
+    if (!isScalar(rightScale))
+      rightScale = code_.alongDimension(rightScale, axis, GraphCode::rank(sums));
+    return code_.mul(code_.cast(sums, f32_), code_.mul(rightScale, leftScale));
   }
 
   OpBuilder builder_;
@@ -520,8 +571,7 @@ private:
   GraphCode code_;
   StoredNumbers &stored_;
   const Options &options_;
-  bool bytes_; // whether the machine multiplies them
-  Type i16_, i32_, f32_;
+  Type i8_, i16_, i32_, f32_;
 };
 
 } // namespace
