@@ -448,7 +448,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   llvm::SaveAndRestore areApart(rowsApart_, hold_ && isHeld && (mayLack || !constantIndex(depth)) &&
                                                 rows.size() > 1);
   bool goesAlong = hold_ && isHeld && products_ && products_->has(ShortReach);
-  if (rowsApart_ || (goesAlong && rows.size() > 1))
+  if (rowsApart_ || (goesAlong && rowsAtOnce() == 1 && rows.size() > 1))
     hold_(emitter_.builder(), math_.location, rows);
   Value one = math_.constant(contraction_.step);
   Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
@@ -476,8 +476,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
           auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
           Value k = hasParts ? math_.add(round, math_.mul(part, number)) : round;
           int64_t ahead = hasParts ? 0 : number * contraction_.step;
-          if (ahead && line_)
-            line_ = behind(lineAhead(line_), chain);
+          if (line_ && (ahead || rowsAtOnce() > 1))
+            line_ = behind(ahead ? lineAhead(line_) : line_, chain);
           else if (ahead && isHeld)
             panel = behind(panel, chain);
           if (loadsTwo && number % 2 == 0)
@@ -496,6 +496,8 @@ void TileEmitter::beginIteration(Value panel, Value k, MutableArrayRef<Value> ro
   Type left = getElementTypeOrSelf(contraction_.left.getType());
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   line_ = elementPointer(math_, right, panel, math_.mul(k, contraction_.width));
+  if (rowsAtOnce() > 1)
+    return; // loads of halves of a row reach all of an iteration's
   for (Value &row : rows)
     row = elementPointer(math_, left, row, source_.along(k));
   // LLVM would make them of others, which lie too far away.
