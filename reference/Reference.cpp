@@ -33,6 +33,12 @@ Result<std::vector<HostTensor>> evaluate(const Invocation &invocation) try {
   return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
 } catch (const std::length_error &) {
   return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
+} catch (const std::exception &error) { // of a plug-in's
+  return Status(StatusCode::Internal,
+                "the reference of '" + std::string(invocation.name) + "' threw: " + error.what());
+} catch (...) {
+  return Status(StatusCode::Internal, "the reference of '" + std::string(invocation.name) +
+                                          "' threw what is no exception");
 }
 
 } // namespace tensmith::reference

@@ -51,6 +51,14 @@ ts_status *fromStatus(const Status &status) {
   return status.ok() ? nullptr : new ts_status{ts_status_code(status.code()), status.message()};
 }
 
+ts_status *internalError(const char *what) {
+  try {
+    return new ts_status{TS_INTERNAL, std::string("internal error: ") + what};
+  } catch (...) {
+    return &kNoMemory;
+  }
+}
+
 /// Runs what may fail, and turns whatever it throws into a status.
 template <typename Work> ts_status *guarded(Work work) noexcept {
   try {
@@ -58,13 +66,9 @@ template <typename Work> ts_status *guarded(Work work) noexcept {
   } catch (const std::bad_alloc &) {
     return &kNoMemory;
   } catch (const std::exception &error) {
-    try {
-      return new ts_status{TS_INTERNAL, std::string("internal error: ") + error.what()};
-    } catch (...) {
-      return &kNoMemory;
-    }
+    return internalError(error.what());
   } catch (...) {
-    return &kNoMemory;
+    return internalError("what was thrown is no exception");
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/Sequences.h"
 #include "compiler/graph/Decomposition.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/RecurrentGroups.h"
 #include "compiler/program/Effects.h"
@@ -162,7 +163,7 @@ bool hasUnknownRank(Operation *op) {
 
 LogicalResult reportNoGradient(Operation *op, StringRef why) {
   auto error = emitError(op->getLoc())
-               << graph::describe(op->getLoc()) << ": '" << op->getName().stripDialect()
+               << graph::describe(op->getLoc()) << ": '" << graph::operatorName(op)
                << "' has no derivative" << (why.empty() ? "" : " ") << why
                << ", and one is asked for that goes through it";
   return failure();

@@ -8,7 +8,9 @@
 #include "cache/LoadedPlugins.h"
 #include "cache/Store.h"
 #include "compiler/extend/Registry.h"
+#include "compiler/graph/Graph.h"
 
+#include "llvm/Demangle/Demangle.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -62,11 +64,77 @@ private:
           targets::targetKinds().check(rows_.targets_)})
       if (!status.ok())
         return status;
+    for (const targets::TargetKind *kind : rows_.targets_)
+      if (Status status = targets::checkKind(*kind); !status.ok())
+        return status;
+    if (Status status = checkMembers(); !status.ok())
+      return status;
     for (const Registry::PlacedTemplate &placed : rows_.templates_)
       if (!placed.before.empty() && !targets::vectorTemplates().find(placed.before))
         return invalidArgument("there is no template '" + std::string(placed.before) +
                                "' to stand before");
-    return checkPlaces();
+    if (Status status = checkPlaces(); !status.ok())
+      return status;
+    return checkOperators();
+  }
+
+  /// Rows that say what they do.
+  Status checkMembers() const {
+    auto missing = [](const char *what, std::string_view name) {
+      return invalidArgument("the " + std::string(what) + " of '" + std::string(name) +
+                             "' has no function");
+    };
+    for (const reference::Entry *row : rows_.references_)
+      if (!row->evaluate)
+        return missing("reference", row->name);
+    for (const rewrite::Rewrite *row : rows_.rewrites_)
+      if (!row->run)
+        return missing("rewrite", row->name);
+    for (const graph::NamedGradientRule *row : rows_.gradients_)
+      if (row->rule.isNone())
+        return missing("gradient", row->name);
+    return {};
+  }
+
+  /// Rows are of operators that there are, and the plug-in's own operators have a reference each:
+  /// what no kernel takes is done by it, and kernels are held against it.
+  Status checkOperators() const {
+    mlir::DialectRegistry registry;
+    graph::registerDialects(registry);
+    for (const graph::OperatorDialect *dialect : rows_.dialects_)
+      dialect->insert(registry);
+    mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+    context.loadAllAvailableDialects();
+    auto isThere = [&](std::string_view name) {
+      std::string full =
+          llvm::StringRef(name).contains('.') ? std::string(name) : "graph." + std::string(name);
+      return mlir::OperationName(full, &context).isRegistered();
+    };
+    auto check = [&](const auto &rows, const char *what, auto operatorOf) -> Status {
+      for (const auto *row : rows)
+        if (std::string name(operatorOf(*row)); !isThere(name))
+          return invalidArgument("the " + std::string(what) + " '" + std::string(row->name) +
+                                 "' is of an operator that there isn't, '" + name + "'");
+      return {};
+    };
+    auto named = [](const auto &row) { return row.name; };
+    for (Status status :
+         {check(rows_.references_, "reference", named), check(rows_.gradients_, "gradient", named),
+          check(rows_.names_, "name", [](const graph::ModelName &row) { return row.graph; })})
+      if (!status.ok())
+        return status;
+    for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
+      std::string_view full(name.getStringRef().data(), name.getStringRef().size());
+      bool isOwn = llvm::any_of(rows_.dialects_, [&](const graph::OperatorDialect *dialect) {
+        return full.substr(0, full.find('.')) == dialect->name;
+      });
+      bool hasReference = llvm::any_of(
+          rows_.references_, [&](const reference::Entry *row) { return full == row->name; });
+      if (isOwn && name.hasInterface<graph::ShapeFunction>() && !hasReference)
+        return invalidArgument("the operator '" + std::string(full) +
+                               "' has no reference; see docs/plugins.md");
+    }
+    return {};
   }
 
   /// Each behind a rewrite that there is.
@@ -143,6 +211,16 @@ std::optional<Hash128> hashOf(const std::string &path) {
   return hash;
 }
 
+/// What the system says of a library, with the name that is missing as it is written.
+std::string readable(llvm::StringRef said) {
+  constexpr llvm::StringLiteral kUndefined = "undefined symbol: ";
+  auto [before, symbol] = said.split(kUndefined);
+  if (symbol.empty())
+    return said.str();
+  return (before + kUndefined).str() + llvm::demangle(symbol.str()) +
+         ", which is declared and defined nowhere (by an operator's record, perhaps)";
+}
+
 Status openAndRegister(const std::string &path, const GiveReferences &giveReferences) {
   auto stamp = stampOf(path);
   if (!stamp.ok())
@@ -156,13 +234,19 @@ Status openAndRegister(const std::string &path, const GiveReferences &giveRefere
   showOwnNames();
   void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle)
-    return invalidArgument("can't be loaded: " + std::string(::dlerror()));
+    return invalidArgument("can't be loaded: " + readable(::dlerror()));
   auto *registerAll = reinterpret_cast<void (*)(Registry &)>(::dlsym(handle, kRegister));
   if (!registerAll)
     return invalidArgument("has no " + std::string(kRegister) +
                            ", which TENSMITH_PLUGIN defines; see docs/plugins.md");
   Registry registry;
-  registerAll(registry);
+  try {
+    registerAll(registry);
+  } catch (const std::exception &error) {
+    return invalidArgument("its registration threw: " + std::string(error.what()));
+  } catch (...) {
+    return invalidArgument("its registration threw what is no exception");
+  }
   return Installation(registry).run(giveReferences);
 }
 

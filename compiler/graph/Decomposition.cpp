@@ -102,14 +102,19 @@ bool replaceOperator(
 }
 
 LogicalResult takeApart(Block &block, llvm::function_ref<bool(Operation *)> isWhole) {
+  constexpr int kMostParts = 10000; // of what is written by hand some ten
   SizeNames names;
   names.add(block);
+  int parts = 0;
   for (Operation *op = &block.front(); op;) {
     Operation *before = op->getPrevNode();
     if (!isWhole(op)) {
       op = op->getNextNode();
       continue;
     }
+    if (++parts > kMostParts)
+      return emitError(op->getLoc())
+             << "'" << op->getName() << "' is among its own parts, again and again";
     if (!isa<Decomposable>(op) || !replaceOperator(op, names, decomposed))
       return failure();
     op = before ? before->getNextNode() : &block.front();

@@ -49,7 +49,24 @@ LogicalResult inferTypes(Operation *op, ShapeContext &shapes, SmallVectorImpl<Ty
   auto function = dyn_cast<ShapeFunction>(op);
   if (!function)
     return emitError(op->getLoc()) << "there is no operator '" << op->getName() << "'";
-  return failure(!takesOperands(op) || failed(function.inferResults(shapes, types)));
+  if (!takesOperands(op))
+    return failure();
+  bool hasSaid = false;
+  ScopedDiagnosticHandler handler(op->getContext(), [&](Diagnostic &) {
+    hasSaid = true;
+    return failure(); // it goes on to who else listens
+  });
+  if (failed(function.inferResults(shapes, types))) {
+    if (!hasSaid)
+      emitError(op->getLoc()) << "the shape function of '" << op->getName()
+                              << "' refuses the operands, and doesn't say why";
+    return failure();
+  }
+  if (types.size() != op->getNumResults())
+    return emitError(op->getLoc())
+           << "the shape function of '" << op->getName() << "' gives " << types.size()
+           << " types, and it has " << op->getNumResults() << " results";
+  return success();
 }
 
 } // namespace

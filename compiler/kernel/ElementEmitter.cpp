@@ -34,6 +34,17 @@ int64_t elementsBehind(RankedTensorType type, size_t dims) {
   return product;
 }
 
+/// Whether an operator's code gave what its result is made of; an error says what it gave instead.
+bool hasType(Value emitted, Value result, int64_t lanes) {
+  Type wanted = withLanes(graph::kernelElementType(getElementTypeOrSelf(result.getType())), lanes);
+  if (emitted.getType() == wanted)
+    return true;
+  Operation *op = result.getDefiningOp();
+  emitError(op->getLoc()) << "the code of '" << op->getName() << "' gives " << emitted.getType()
+                          << " where " << wanted << " is wanted";
+  return false;
+}
+
 /// What an operator's emitElement sees of the emitter.
 class OperatorContext final : public graph::ElementContext {
 public:
@@ -45,6 +56,15 @@ public:
         addresses_(addresses), lanes_(lanes), mask_(mask) {}
 
   Value operand(unsigned number, ValueRange indices) override {
+    int64_t rank = cast<RankedTensorType>(op_->getOperand(number).getType()).getRank();
+    if (int64_t(indices.size()) != rank) {
+      emitError(op_->getLoc()) << "the code of '" << op_->getName() << "' reads operand "
+                               << int64_t(number) << " at " << int64_t(indices.size())
+                               << " indices, and it has " << rank << " dimensions";
+      emitter_.failed = true;
+      return emitter_.builder().create<LLVM::PoisonOp>(
+          location, graph::kernelElementType(getElementTypeOrSelf(op_->getOperand(number))));
+    }
     if (addresses_ && number == 0)
       return emitter_.address(op_->getOperand(0), indices);
     return emitter_.element(op_->getOperand(number), {SmallVector<Value>(indices), lanes_, mask_});
@@ -352,7 +372,7 @@ Value ElementEmitter::fromIota(graph::IotaOp op, const Position &position) {
     return splat(element(op, Position{position.indices}), position.lanes);
   OperatorContext context(*this, op);
   Value number = op.emitElement(context, 0, position.indices);
-  if (!number)
+  if (!number || !hasType(number, op->getResult(0), 1))
     return noCode(op->getResult(0), position.lanes);
   Value first = splat(number, position.lanes);
   auto vector = VectorType::get({position.lanes}, scalar);
@@ -375,7 +395,7 @@ Value ElementEmitter::fromIndexed(OpResult value, const Position &position) {
   Operation *op = value.getOwner();
   OperatorContext context(*this, op);
   Value result = emitElement(context, value, position.indices);
-  if (!result)
+  if (!result || !hasType(result, value, 1))
     return noCode(value, 1);
   return roundToStorage(result, getElementTypeOrSelf(value.getType()));
 }
@@ -384,7 +404,7 @@ Value ElementEmitter::fromLanes(OpResult value, const Position &position) {
   Operation *op = value.getOwner();
   OperatorContext context(*this, op, /*addresses=*/false, position.lanes, position.mask);
   Value result = cast<graph::Indexed>(op).emitElement(context, 0, position.indices);
-  if (!result)
+  if (!result || !hasType(result, value, position.lanes))
     return noCode(value, position.lanes);
   return roundToStorage(result, getElementTypeOrSelf(value.getType()));
 }
@@ -430,7 +450,7 @@ Value ElementEmitter::fromElementwise(Operation *op, const Position &position) {
     operands.push_back(splat(element(operand, at), position.lanes));
   }
   Value result = cast<graph::Elementwise>(op).emitScalar(builder(), op->getLoc(), operands);
-  if (!result)
+  if (!result || !hasType(result, op->getResult(0), position.lanes))
     return noCode(op->getResult(0), position.lanes);
   return roundToStorage(result, getElementTypeOrSelf(op->getResult(0).getType()));
 }

@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <cmath>
@@ -222,9 +223,16 @@ Value grainOf(IndexMath &math, Value work) {
   return math.ceilDiv(math.constant(kWorkOfThread), math.max(work, math.constant(1)));
 }
 
-/// Whether all operators in it have code for their types.
-static bool emitInner(Frame &frame, graph::KernelOp kernel, const KernelParts &parts,
-                      func::FuncOp inner, bool checksBounds, std::vector<std::string> &messages) {
+/// Unsupported where an operator in it has no code for its types; Internal, with what is wrong,
+/// where it has code of another type.
+static Status emitInner(Frame &frame, graph::KernelOp kernel, const KernelParts &parts,
+                        func::FuncOp inner, bool checksBounds, std::vector<std::string> &messages) {
+  std::string problem;
+  ScopedDiagnosticHandler handler(kernel.getContext(), [&](Diagnostic &diagnostic) {
+    if (problem.empty())
+      problem = diagnostic.str();
+    return success();
+  });
   auto &builder = frame.builder;
   Block *block = inner.addEntryBlock();
   builder.setInsertionPointToEnd(block);
@@ -246,7 +254,26 @@ static bool emitInner(Frame &frame, graph::KernelOp kernel, const KernelParts &p
   parts.body(emitter, results, block->getArgument(bounds), block->getArgument(bounds + 1));
   builder.setInsertionPointToEnd(block);
   builder.create<func::ReturnOp>(frame.location);
-  return !emitter.failed;
+  std::string name = "kernel '" + kernel.getLabel().str() + "': ";
+  if (!problem.empty())
+    return {StatusCode::Internal, name + problem};
+  return emitter.failed ? unsupported(name + "an operator has no code for its element types")
+                        : Status();
+}
+
+/// Whether a function of f64 is in it that no instruction computes: those of f32 are polynomials.
+static bool callsFunctionsOfF64(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        bool isFunction =
+            isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
+            !isa<math::SqrtOp, math::AbsFOp, math::FloorOp, math::CeilOp, math::RoundEvenOp,
+                 math::TruncOp, math::CopySignOp, math::FmaOp, math::RsqrtOp, math::RoundOp>(op);
+        return isFunction && getElementTypeOrSelf(op->getResult(0)).isF64()
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 Result<EmittedKernel> emitFrame(graph::KernelOp kernel, ArrayRef<Variant> variants,
@@ -267,9 +294,13 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, ArrayRef<Variant> varian
   frame.emitBody(variants, inner);
   result.points = frame.emitEntry(variants);
   for (auto [variant, function] : llvm::zip_equal(variants, inner))
-    if (!emitInner(frame, kernel, variant.parts, function, checksBounds, result.messages))
-      return unsupported("kernel '" + kernel.getLabel().str() +
-                         "': an operator has no code for its element types");
+    if (Status status =
+            emitInner(frame, kernel, variant.parts, function, checksBounds, result.messages);
+        !status.ok())
+      return status;
+  if (callsFunctionsOfF64(frame.module))
+    return unsupported("kernel '" + kernel.getLabel().str() +
+                       "': no code for a function of its element types");
   relaxReductions(frame.module);
   eliminateRedundancy(frame.module);
   return result;

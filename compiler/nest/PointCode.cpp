@@ -210,9 +210,11 @@ Value NestCode::operation(const Expression &e, ValueRange operands) {
   }
   if (e.operation == Function) {
     graph::Elementwise op = static_cast<const ElementFunction &>(*e.function).op;
-    if (Value result = op.emitScalar(builder, math_.location, operands))
+    Value result = op.emitScalar(builder, math_.location, operands);
+    Type wanted = graph::kernelElementType(getElementTypeOrSelf(op->getResult(0).getType()));
+    if (result && getElementTypeOrSelf(result.getType()) == wanted)
       return result;
-    problem = e.function->name + " has no code";
+    problem = e.function->name + (result ? " has code of another type" : " has no code");
     return operands[0];
   }
   // The operator, apart from any graph.

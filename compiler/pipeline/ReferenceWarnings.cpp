@@ -97,12 +97,21 @@ std::vector<std::string> referenceWarnings(ArrayRef<func::FuncOp> functions,
       return WalkResult::advance();
     });
   std::vector<std::string> warnings;
-  for (auto [op, cycles] : routines)
-    if (cycles > kNotable * all)
-      warnings.push_back(graph::describe(op->getLoc()) + ": '" + graph::operatorName(op).str() +
-                         "' is done by reference, which is slow (about " +
-                         std::to_string(int(std::lround(100 * cycles / all))) +
-                         " % of a run's time): " + reasonOf(op));
+  for (auto [op, cycles] : routines) {
+    StringRef name = graph::operatorName(op);
+    bool isSlow = cycles > kNotable * all, isOfPlugin = name.contains('.');
+    if (!isSlow && !isOfPlugin)
+      continue;
+    std::string slow = isSlow ? ", which is slow (about " +
+                                    std::to_string(int(std::lround(100 * cycles / all))) +
+                                    " % of a run's time)"
+                              : "";
+    std::string plugin = isOfPlugin ? ". The module needs its plug-in where it runs, which "
+                                      "tensmith-run can't load"
+                                    : "";
+    warnings.push_back(graph::describe(op->getLoc()) + ": '" + name.str() +
+                       "' is done by reference" + slow + ": " + reasonOf(op) + plugin);
+  }
   return warnings;
 }
 

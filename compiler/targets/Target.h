@@ -75,6 +75,8 @@ struct TargetKind {
   void (*registerDialects)(mlir::DialectRegistry &) = nullptr;
 };
 Table<TargetKind> &targetKinds();
+/// InvalidArgument where machines of the kind couldn't be named, or its name is that of CPUs.
+Status checkKind(const TargetKind &kind);
 
 /// "host", or a machine's name with features added or taken away: "x86-64-v3", "znver4,-avx512f";
 /// or one of a kind, as "KIND:NAME". InvalidArgument where there is none of that name.

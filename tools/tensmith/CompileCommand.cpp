@@ -122,8 +122,9 @@ int compile(const Settings &settings) {
   std::error_code unknown;
   auto size = std::filesystem::file_size(out, unknown);
   Json calibration = settings.compile.calibrate.empty() ? Json() : calibrationOf(out);
-  Json reasons =
-      settings.why ? parseJson(explain(settings.model, settings.compile), settings.model) : Json();
+  CompileSettings again = settings.compile;
+  again.warns = false; // what is to be said has been said
+  Json reasons = settings.why ? parseJson(explain(settings.model, again), settings.model) : Json();
   if (settings.json) {
     Json made = {{"model", settings.model}, {"module", out}, {"bytes", size}, {"seconds", seconds}};
     if (!taken.database.empty())

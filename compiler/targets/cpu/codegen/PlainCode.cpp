@@ -38,6 +38,9 @@ Result<std::unique_ptr<llvm::Module>> plainCode(const KernelSource &source, int6
   if (!code)
     return failed("no translation to LLVM IR");
   code->setDataLayout("e-i64:64-n8:16:32:64");
+  for (llvm::Function &function : *code)
+    if (!function.isDeclaration() && function.getName() != "tensmith_kernel")
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
   return code;
 }
 

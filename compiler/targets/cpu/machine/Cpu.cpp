@@ -325,6 +325,11 @@ Result<Cpu> parseCpu(std::string_view name) {
   return machine;
 }
 
+bool namesCpus(std::string_view word) {
+  bool isFamily = llvm::any_of(kFamilies, [&](const Family &one) { return one.prefix == llvm::StringRef(word); });
+  return isFamily || parseCpu(word).ok();
+}
+
 std::string toJson(const Cpu &machine) {
   llvm::json::Object object{
       {"triple", machine.triple},          {"cpu", machine.cpu},

@@ -57,6 +57,9 @@ Cpu hostCpu();
 /// of its kind.
 Result<Cpu> parseCpu(std::string_view name);
 
+/// Whether that word alone begins names of CPUs: "host", a family, a CPU.
+bool namesCpus(std::string_view word);
+
 /// All that it is; not what was measured of it.
 std::string toJson(const Cpu &machine);
 } // namespace tensmith::targets::cpu
