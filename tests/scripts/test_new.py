@@ -234,14 +234,40 @@ def test_target_works_as_it_stands(tree):
                   f"{folder}/test/EmulatedTargetTest.cpp", "compiler/pipeline/test/TemplateCase.cpp"))
 
 
+INTRINSICS_TEST = "compiler/targets/cpu/test/IntrinsicsTest.cpp"
+X86, ARM = (f"compiler/targets/cpu/intrinsics/{name}.cpp" for name in ("X86", "Arm"))
+
+
 def test_intrinsics_work_as_they_stand(tree):
-    """What their rows mean and what their code computes are the same, and the machines that were there have what they had."""
-    test, tables = "compiler/targets/cpu/test/IntrinsicsTest.cpp", [f"compiler/targets/cpu/intrinsics/{name}.cpp" for name in ("X86", "Arm")]
-    assert made(tree, "intrinsic", "Vpdpbssd", "--family", "x86", "--feature", "avxvnniint8") == {tables[0], test}
-    assert made(tree, "intrinsic", "Smmla", "--family", "arm", "--feature", "sve2") == {tables[1], test}
-    assert_passes_check(tree, {test, *tables})
-    passes(linked(tree, "test/target_cpu_test", True, test, *tables),
-           "--gtest_filter=Intrinsics.Vpdpbssd*:Intrinsics.Smmla*:Intrinsics.MachinesHaveTheirOwn")
+    """What their rows mean and what their code computes are the same, and the machines that were there have what they had.
+
+    The machines' vectors have 256 bits with one feature, and 128 with the other.
+    """
+    assert made(tree, "intrinsic", "vpdp_x4_8i", "--family", "x86", "--feature", "avxvnniint8") == {X86, INTRINSICS_TEST}
+    assert made(tree, "intrinsic", "sdot2x4", "--family", "arm", "--feature", "dotprod") == {ARM, INTRINSICS_TEST}
+    assert_passes_check(tree, {INTRINSICS_TEST, X86, ARM})
+    passes(linked(tree, "test/target_cpu_test", True, INTRINSICS_TEST, X86, ARM),
+           "--gtest_filter=Intrinsics.VpdpX48i*:Intrinsics.Sdot2x4*:Intrinsics.MachinesHaveTheirOwn")
+
+
+def change(tree, path, old, new_text):
+    text = (tree / path).read_text()
+    assert len(re.findall(old, text)) == 1, f"{path}: {old}"
+    (tree / path).write_text(re.sub(old, new_text, text))
+
+
+def test_intrinsics_that_are_wrong_fail(tree):
+    """Breaks if a test passes of a row that no machine has, or that computes something else, or if one of the old rows may change."""
+    made(tree, "intrinsic", "narrow", "--family", "x86", "--feature", "avx2")
+    change(tree, X86, r'("narrow", "avx2",.*\n? *.*Number::I32, 1,) 0,', r"\1 4,")  # of the eight sums of a vector
+    made(tree, "intrinsic", "lossy", "--family", "x86", "--feature", "avx2")
+    change(tree, X86, r"(Value emitLossy\([^)]*\) \{\n)", r"\1  return sum;\n")
+    change(tree, ARM, r'\{"sdot", "dotprod"', '{"sdot", "i8mm"')
+    program = linked(tree, "test/target_cpu_test", True, INTRINSICS_TEST, X86, ARM)
+    for test, said in [("NarrowComputesWhatItMeans", "hasn't narrow"), ("LossyComputesWhatItMeans", "lossy differs"),
+                       ("MachinesHaveTheirOwn", "aarch64:cortex-a76")]:  # fmt: skip
+        done = subprocess.run([program, f"--gtest_filter=Intrinsics.{test}"], capture_output=True, text=True, timeout=300)
+        assert done.returncode != 0 and said in done.stdout, done.stdout[-4000:]
 
 
 def test_library_works_as_it_stands(tree, without_libraries):
