@@ -226,7 +226,8 @@ def test_template_stands_at_its_places(tree):
 
 def test_pass_stands_at_its_places(tree):
     changed = made(tree, "pass", "FoldPadding")
-    assert changed == {"compiler/rewrite/Rewrites.h", "compiler/rewrite/Rewrites.cpp", "compiler/rewrite/FoldPadding.cpp",
+    # The declaration has a header of its own, since most of the compiler's files would be built again after a change of Rewrites.h.
+    assert changed == {"compiler/rewrite/FoldPadding.h", "compiler/rewrite/FoldPadding.cpp", "compiler/rewrite/Rewrites.cpp",
                        "compiler/rewrite/test/fold-padding.mlir"}
     assert_passes_check(tree, changed)
     assert '{"graph-fold-padding", ' in (tree / "compiler/rewrite/Rewrites.cpp").read_text()
