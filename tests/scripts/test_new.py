@@ -315,6 +315,16 @@ def test_library_works_as_it_stands(tree, without_libraries):
     assert b"openblas:tensmith_matmul" in (tree / "m.so").read_bytes()
 
 
+def test_library_names_the_commands_that_build_it(tree):
+    """Breaks if one of them is missing: the option is but configured by the first, and the compiler has a row of the library."""
+    said = new(tree, "library", "Loops").stdout
+    assert "`cmake -DTENSMITH_LOOPS=ON build/dev`" in said
+    targets = re.search(r"`ninja -C build/dev (.*?)`", said)[1].split()
+    assert targets == ["tensmith_loops", "tensmith_compiler"]
+    assert "tensmith_library_kernels(loops " in (tree / "libraries/CMakeLists.txt").read_text()  # which calls it tensmith_loops
+    subprocess.run(["ninja", "-C", BUILD, "-t", "query", targets[1]], check=True, capture_output=True)
+
+
 def test_examples_of_the_help_work(tree):
     examples = re.findall(r"^ {4}scripts/new (.*)$", new(tree, "--help").stdout, re.MULTILINE)
     assert {example.split()[0] for example in examples} == {"operator", "pass", "target", "template", "intrinsic", "library"}
