@@ -73,7 +73,7 @@ def why_taken(root, kind, name, function):
         return "a name is letters, digits and single _ between them, and begins with a letter"
     if KEYWORDS & {name, name.lower(), function}:
         return "is a word of C++"
-    if kind == "pass" and squash(name).startswith("graph"):
+    if kind == "pass" and re.match(r"(?i:graph)(_|[A-Z]|$)", name):
         return "passes are called graph-NAME anyway; leave the first word out"
     for pattern, files in RULES[kind]:
         for path in files_of(root, files):
