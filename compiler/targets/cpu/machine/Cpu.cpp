@@ -52,9 +52,12 @@ struct Family {
   void (*derive)(Cpu &); // what follows from the features
 };
 
+/// AVX-512's registers of 512 bits, which LLVM takes for a feature apart from its instructions.
+constexpr llvm::StringLiteral kLongRegisters = "evex512";
+
 void deriveX86(Cpu &machine) {
   bool avx512 = machine.has("avx512f") && machine.has("avx512bw") && machine.has("avx512dq") &&
-                machine.has("avx512vl");
+                machine.has("avx512vl") && machine.has(kLongRegisters);
   machine.vectorBits = avx512 ? 512 : machine.has("avx") ? 256 : 128;
   machine.vectorRegisters = avx512 ? 32 : 16;
 }
@@ -181,6 +184,12 @@ Status applyFeature(Cpu &machine, llvm::StringRef text, std::string_view name) {
   llvm::erase_if(machine.features,
                  [&](const std::string &given) { return given.substr(1) == bare; });
   machine.features.push_back(feature);
+  // As clang does: LLVM gives up on instructions of 512 bits where it isn't told of the registers.
+  bool isLong = llvm::StringRef(feature).starts_with("+avx512");
+  if (isLong && llvm::none_of(machine.features, [](const std::string &given) {
+        return given.substr(1) == kLongRegisters;
+      }))
+    machine.features.push_back("+" + kLongRegisters.str());
   return {};
 }
 

@@ -34,6 +34,17 @@ TEST(Cpu, NamedMachinesHaveTheirVectors) {
   EXPECT_NE(toJson(*v3), toJson(*skylake));
 }
 
+// Breaks if a machine has vectors of 512 bits and LLVM isn't told of their registers: it gives up.
+TEST(Cpu, FeaturesOfAvx512BringItsRegisters) {
+  std::string name = "x86_64:x86-64-v3,+avx512bw,+avx512dq,+avx512vl";
+  auto long512 = parseCpu(name), short256 = parseCpu(name + ",-evex512");
+  ASSERT_TRUE(long512.ok() && short256.ok());
+  EXPECT_TRUE(long512->has("evex512"));
+  EXPECT_EQ(long512->vectorBits, 512);
+  EXPECT_FALSE(short256->has("evex512"));
+  EXPECT_EQ(short256->vectorBits, 256);
+}
+
 TEST(Cpu, CodeFeaturesAreInstructionsAlone) {
   auto machine = parseCpu("skylake-avx512");
   ASSERT_TRUE(machine.ok());
