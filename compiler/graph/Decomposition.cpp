@@ -101,21 +101,41 @@ bool replaceOperator(
   return true;
 }
 
+FailureOr<bool> PartCounts::replace(Operation *op, SizeNames &names, Replacement replacement) {
+  constexpr int64_t kMostParts = 1000; // the project's own become some ten
+  std::pair<Location, OperationName> own(op->getLoc(), op->getName());
+  auto [found, isOriginal] = originals_.try_emplace(op, counts_.size());
+  size_t original = found->second;
+  if (isOriginal)
+    counts_.push_back(0);
+  Block *block = op->getBlock();
+  Operation *before = op->getPrevNode(), *behind = op->getNextNode();
+  if (!replaceOperator(op, names, replacement))
+    return false;
+  originals_.erase(op); // only an address by now
+  Operation *made = before ? before->getNextNode() : &block->front();
+  for (; made != behind; made = made->getNextNode())
+    made->walk([&](Operation *part) { originals_[part] = original; });
+  if (++counts_[original] > kMostParts)
+    return emitError(own.first) << "'" << own.second << "' has become more than " << kMostParts
+                                << " parts, and is among its own, it seems";
+  return true;
+}
+
 LogicalResult takeApart(Block &block, llvm::function_ref<bool(Operation *)> isWhole) {
-  constexpr int kMostParts = 10000; // of what is written by hand some ten
   SizeNames names;
   names.add(block);
-  int parts = 0;
+  PartCounts parts;
   for (Operation *op = &block.front(); op;) {
     Operation *before = op->getPrevNode();
     if (!isWhole(op)) {
       op = op->getNextNode();
       continue;
     }
-    if (++parts > kMostParts)
-      return emitError(op->getLoc())
-             << "'" << op->getName() << "' is among its own parts, again and again";
-    if (!isa<Decomposable>(op) || !replaceOperator(op, names, decomposed))
+    if (!isa<Decomposable>(op))
+      return failure();
+    auto replaced = parts.replace(op, names, decomposed);
+    if (failed(replaced) || !*replaced)
       return failure();
     op = before ? before->getNextNode() : &block.front();
   }

@@ -41,6 +41,21 @@ bool replaceOperator(
                                            llvm::SmallVectorImpl<mlir::Value> &results)>
         replacement);
 
+/// Counts what each operator has become, its parts' parts included: one that has itself among its
+/// parts would go on for ever.
+class PartCounts {
+public:
+  using Replacement = llvm::function_ref<mlir::LogicalResult(
+      mlir::Operation *op, GraphBuilder &builder, llvm::SmallVectorImpl<mlir::Value> &results)>;
+  /// `replaceOperator`, and whether there was a replacement. Fails, with an error, where what the
+  /// operator once was a part of has become too much.
+  mlir::FailureOr<bool> replace(mlir::Operation *op, SizeNames &names, Replacement replacement);
+
+private:
+  llvm::DenseMap<mlir::Operation *, size_t> originals_; // of operators that are parts
+  std::vector<int64_t> counts_;                         // of replacements, for each original
+};
+
 /// Takes the block's operators for which `isWhole` holds apart, and what they are made of likewise,
 /// until there is none. Fails where one has no decomposition.
 mlir::LogicalResult takeApart(mlir::Block &block,

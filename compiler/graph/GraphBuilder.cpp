@@ -52,8 +52,8 @@ LogicalResult inferTypes(Operation *op, ShapeContext &shapes, SmallVectorImpl<Ty
   if (!takesOperands(op))
     return failure();
   bool hasSaid = false;
-  ScopedDiagnosticHandler handler(op->getContext(), [&](Diagnostic &) {
-    hasSaid = true;
+  ScopedDiagnosticHandler handler(op->getContext(), [&](Diagnostic &diagnostic) {
+    hasSaid |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
     return failure(); // it goes on to who else listens
   });
   if (failed(function.inferResults(shapes, types))) {

@@ -148,6 +148,21 @@ static Result<EmittedKernel> emitWhole(graph::KernelOp kernel, const Template &c
   return plain;
 }
 
+/// Whether a function of f64 is in it that no instruction computes: those of f32 are polynomials.
+static bool callsFunctionsOfF64(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        bool isFunction =
+            isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
+            !isa<math::SqrtOp, math::AbsFOp, math::FloorOp, math::CeilOp, math::RoundEvenOp,
+                 math::TruncOp, math::CopySignOp, math::FmaOp, math::RsqrtOp, math::RoundOp>(op);
+        return isFunction && getElementTypeOrSelf(op->getResult(0)).isF64()
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
                                  ArrayRef<SizedPoint> asked) {
   for (Operation &op : kernel.getBody().front()) // which may come from a file as it is
@@ -161,6 +176,8 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
                               : emitParts(kernel, *chosen, machine, asked);
   if (!emitted.ok())
     return emitted;
+  if (callsFunctionsOfF64(*emitted->module))
+    return unsupported("there is no code for a function of its element types");
   emitted->work = workOf(kernel);
   if (machine.flushesBfloats)
     (*emitted->module)->setAttr(kFlushesBfloatsAttribute, UnitAttr::get(kernel.getContext()));

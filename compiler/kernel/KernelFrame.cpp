@@ -6,7 +6,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <cmath>
@@ -229,6 +228,8 @@ static Status emitInner(Frame &frame, graph::KernelOp kernel, const KernelParts 
                         func::FuncOp inner, bool checksBounds, std::vector<std::string> &messages) {
   std::string problem;
   ScopedDiagnosticHandler handler(kernel.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure(); // others are told of it
     if (problem.empty())
       problem = diagnostic.str();
     return success();
@@ -261,21 +262,6 @@ static Status emitInner(Frame &frame, graph::KernelOp kernel, const KernelParts 
                         : Status();
 }
 
-/// Whether a function of f64 is in it that no instruction computes: those of f32 are polynomials.
-static bool callsFunctionsOfF64(ModuleOp module) {
-  return module
-      .walk([](Operation *op) {
-        bool isFunction =
-            isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
-            !isa<math::SqrtOp, math::AbsFOp, math::FloorOp, math::CeilOp, math::RoundEvenOp,
-                 math::TruncOp, math::CopySignOp, math::FmaOp, math::RsqrtOp, math::RoundOp>(op);
-        return isFunction && getElementTypeOrSelf(op->getResult(0)).isF64()
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 Result<EmittedKernel> emitFrame(graph::KernelOp kernel, ArrayRef<Variant> variants,
                                 bool checksBounds) {
   Frame frame(kernel);
@@ -298,9 +284,6 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, ArrayRef<Variant> varian
             emitInner(frame, kernel, variant.parts, function, checksBounds, result.messages);
         !status.ok())
       return status;
-  if (callsFunctionsOfF64(frame.module))
-    return unsupported("kernel '" + kernel.getLabel().str() +
-                       "': no code for a function of its element types");
   relaxReductions(frame.module);
   eliminateRedundancy(frame.module);
   return result;

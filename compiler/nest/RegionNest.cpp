@@ -350,6 +350,9 @@ private:
     Value made = kernel::emitElement(recorder, value, indices);
     if (!recorder.refusal.empty())
       return refuse(*op, recorder.refusal);
+    Type wanted = graph::kernelElementType(getElementTypeOrSelf(value.getType()));
+    if (made && made.getType() != wanted)
+      return refuse(*op, "its code gives another type than its result's");
     if (!made)
       return refuse(*op, "there is no code for an element of it");
     return use(recorder, made);

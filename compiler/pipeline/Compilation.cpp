@@ -14,19 +14,16 @@
 #include "compiler/pipeline/ReferenceWarnings.h"
 #include "compiler/pipeline/ScheduleSource.h"
 #include "compiler/pipeline/SourceNodes.h"
+#include "compiler/pipeline/Stages.h"
 #include "compiler/pipeline/Verification.h"
 #include "compiler/program/Batching.h"
 #include "compiler/program/PartialEvaluation.h"
 #include "compiler/program/Program.h"
 #include "compiler/program/Segments.h"
-#include "compiler/rewrite/FourierPasses.h"
 #include "compiler/rewrite/Rewrites.h"
-#include "compiler/rewrite/ShareKernels.h"
 #include "reference/Companion.h"
 
 #include "mlir/IR/Verifier.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -35,87 +32,6 @@
 using namespace mlir;
 
 namespace tensmith::pipeline {
-namespace {
-
-struct Stage {
-  std::string_view name;
-  LogicalResult (*run)(func::FuncOp, const rewrite::Options &);
-  std::string_view after = {}; // of a plug-in's
-};
-
-LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
-  PassManager passes(function.getContext(), func::FuncOp::getOperationName());
-  passes.enableVerifier(false);
-  passes.addPass(createCSEPass());
-  return passes.run(function);
-}
-
-// Products of codes before folding makes numbers of the weights' codes. Passes of convolutions
-// before decomposition takes their gradients apart, which is early, so that the parts of larger
-// operators are simplified and fused like any; what becomes straight code must be so before folding
-// and layout see it. Folding again after the layout has transposed constants, and at the end for
-// those that fusion has packed. Libraries get their operators before these are transformed for
-// kernels.
-constexpr Stage kRewrites[] = {{"check-sizes", rewrite::checkSizes},
-                               {"simplify", rewrite::simplify},
-                               {"integer-products", rewrite::multiplyIntegers},
-                               {"fold-constants", rewrite::foldConstants},
-                               {"fourier-passes", rewrite::fourierPasses},
-                               {"decompose", rewrite::decompose},
-                               {"straighten", rewrite::straighten},
-                               {"fold-constants", rewrite::foldConstants},
-                               {"cse", eliminateCommon},
-                               {"order-products", rewrite::orderProducts},
-                               {"merge-scans", rewrite::mergeScans},
-                               {"one-hot-sums", rewrite::pickOneHot},
-                               {"layout", rewrite::chooseLayout},
-                               {"fold-constants", rewrite::foldConstants},
-                               {"pooled-codes", rewrite::poolCodes},
-                               {"rounded-scales", rewrite::mergeScales},
-                               {"integer-codes", rewrite::limitCodes},
-                               {"libraries", rewrite::callLibraries},
-                               {"fourier", rewrite::fourier},
-                               {"winograd", rewrite::winograd},
-                               {"strassen", rewrite::strassen},
-                               {"cse", eliminateCommon},
-                               {"mixed-precision", rewrite::mixPrecision},
-                               {"narrow-operands", rewrite::narrowOperands},
-                               {"merge-groups", rewrite::mergeGroups},
-                               {"narrow-results", rewrite::narrowResults},
-                               {"round-early", rewrite::roundEarly},
-                               {"cse", eliminateCommon},
-                               {"turn-products", rewrite::turnProducts},
-                               {"sum-columns", rewrite::sumColumns},
-                               {"compile-loops", rewrite::compileLoops},
-                               {"repeat-elementwise", rewrite::repeatElementwise},
-                               {"attention-gradients", rewrite::fuseAttentionGradients},
-                               {"fuse-rows", rewrite::fuseRows},
-                               {"sum-rows", rewrite::sumRows},
-                               {"fuse", rewrite::fuse},
-                               {"hoist", rewrite::hoist},
-                               {"order-updates", rewrite::orderUpdates},
-                               {"join-in-place", rewrite::joinInPlace},
-                               {"share-kernels", rewrite::shareKernels},
-                               {"prove-sizes", rewrite::proveSizes}};
-
-/// With those of plug-ins, each behind the first stage that it names and those of others there.
-std::vector<Stage> rewritesInOrder() {
-  std::vector<Stage> all(std::begin(kRewrites), std::end(kRewrites));
-  for (const rewrite::Rewrite *row : rewrite::rewrites().rows()) {
-    StringRef after(row->after);
-    if (after.empty())
-      continue;
-    after.consume_front("graph-");
-    auto place =
-        llvm::find_if(all, [&](const Stage &stage) { return StringRef(stage.name) == after; });
-    while (place != all.end() && ++place != all.end() && place->after == row->after)
-      ;
-    all.insert(place, {row->name, row->run, row->after});
-  }
-  return all;
-}
-
-} // namespace
 
 Result<std::vector<std::string>> parseDevices(std::string_view text) {
   // A device's library is opened where the module runs; what kinds there are is known here.
@@ -195,26 +111,6 @@ Result<modules::ModuleParts> Compilation::tell(std::string finding) {
 void Compilation::report(const char *stage, double fraction) {
   if (options_.progress)
     options_.progress(stage, fraction);
-}
-
-/// What a plug-in's leaves behind is verified: the project's own are by the tests.
-static Status runRewrite(const Stage &stage, func::FuncOp function,
-                         const rewrite::Options &options) {
-  std::string name = "rewrite '" + std::string(stage.name) + "'";
-  if (stage.after.empty())
-    return failed(stage.run(function, options)) ? Status(StatusCode::Internal, name + " failed")
-                                                : Status();
-  try {
-    if (failed(stage.run(function, options)))
-      return {StatusCode::Internal, name + " failed"};
-  } catch (const std::bad_alloc &) {
-    throw; // is what it says
-  } catch (const std::exception &error) {
-    return {StatusCode::Internal, name + " threw: " + error.what()};
-  }
-  return failed(mlir::verify(function))
-             ? Status(StatusCode::Internal, name + " leaves a graph that isn't valid")
-             : Status();
 }
 
 Status Compilation::readSchedules() {
@@ -347,7 +243,7 @@ Status Compilation::rewriteGraph() {
     if (rewrite == rewrite::mixPrecision && isRounded)
       casts_ = graph::castTable(functions_);
     for (func::FuncOp function : functions_)
-      if (Status status = runRewrite(stage, function, options); !status.ok())
+      if (Status status = runStage(stage, function, options); !status.ok())
         return status.within(options_.model);
     if (rewrite == rewrite::narrowOperands)
       Calibration::unmark(module_);

@@ -182,28 +182,24 @@ LogicalResult decompose(func::FuncOp function, const Options &options) {
   graph::SizeNames names;
   for (Block &block : function.getBody())
     names.add(block);
-  // What a decomposition is made of may itself be decomposable, so until nothing changes. Those
-  // that are written are done in a few rounds; one that has itself among its parts never is.
-  constexpr int kMostRounds = 64;
-  std::optional<std::pair<Location, OperationName>> last; // of those that a round has replaced
-  for (int round = 0; round == 0 || last; ++round) {
-    if (round == kMostRounds)
-      return emitError(last->first)
-             << "'" << last->second << "' is among its own parts, again and again";
-    last.reset();
+  graph::PartCounts parts;
+  // What a decomposition is made of may itself be decomposable, so until nothing changes.
+  for (bool changed = true; changed;) {
+    changed = false;
     SmallVector<Operation *> candidates;
     function.walk([&](Operation *op) {
       if (isa<graph::Decomposable, graph::MatMulOp, graph::Elementwise>(op))
         candidates.push_back(op);
     });
     for (Operation *op : candidates) {
-      std::pair<Location, OperationName> own(op->getLoc(), op->getName());
-      if (graph::replaceOperator(
-              op, names,
-              [&](Operation *op, graph::GraphBuilder &builder, SmallVectorImpl<Value> &results) {
-                return replacement(op, builder, options, results);
-              }))
-        last = own;
+      auto replaced = parts.replace(
+          op, names,
+          [&](Operation *op, graph::GraphBuilder &builder, SmallVectorImpl<Value> &results) {
+            return replacement(op, builder, options, results);
+          });
+      if (failed(replaced))
+        return failure();
+      changed |= *replaced;
     }
   }
   return success();

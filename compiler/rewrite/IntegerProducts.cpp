@@ -9,8 +9,8 @@
 //
 //   matmul(x - zx, w - zw) = matmul(x, w) - zw * sum(x) - zx * sum(w - zw)
 //
-// sum(x) is of each row, sum(w - zw) of each column, which is known where w is. A convolution
-// takes its zero point off, too, if w has none: sums of x would be those of each window.
+// sum(x) is of each row, sum(w - zw) of each column, which is known where w is. A convolution does
+// so for x if w has no zero point: sums of x would be those of each window.
 //
 // Some machines multiply unsigned bytes by signed ones, some only signed ones: codes of the other
 // kind are moved by 128, and their zero point with them. w is signed, or moved so.
@@ -32,7 +32,7 @@
 // in memory where a product reads them only: elsewhere NaN, which has zero's code, stays NaN.
 //
 // before: matmul(cast(x, i32) - cast(zx, i32), cast(w, i32) - cast(zw, i32)), x and w of 8 bits
-// after:  the same of i16, with sums in i32; of bytes as above
+// after:  the same of i16, with sums in i32; of bytes as above, where zero points are single ones
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphCode.h"
@@ -59,9 +59,10 @@ constexpr int64_t kMostProducts = ((int64_t(1) << 31) - 1) / (255 * 255);
 
 constexpr int64_t kCodeBits = 8, kFloatBits = 32; // that a schedule says operands have
 
-/// From so many rows on, the sums of a right operand that isn't known cost less than bytes save: it
-/// is read once more for them, as for a row of products.
-constexpr int64_t kRowsOfSums = 8;
+/// From so many products of each of its elements on, the sums of an operand cost less than bytes
+/// save: it is read once more for them, and added up in 32 bits, which takes as long as some eight
+/// products of bytes.
+constexpr int64_t kProductsOfSum = 8;
 
 /// Codes as a product takes them: numbers of i16 relative to their zero point, or bytes, and the
 /// zero point beside them (of i16, a scalar, or of the right operand one for each column; null
@@ -72,7 +73,7 @@ struct Numbers {
 };
 
 /// Of quantisations, those that products read, as bytes of either kind or numbers of i16: made
-/// once.
+/// once of each.
 using StoredNumbers = llvm::MapVector<std::pair<Operation *, Type>, Numbers>;
 
 /// The quantisation whose codes the operator takes, if both have one scale, and the same zero
@@ -368,8 +369,12 @@ private:
     bool isKnown = bool(graph::constantTensor(codesBehind(right)));
     if (kind && takesBytes(op, zeroOf(left, kind), zeroOf(right, i8_), isKnown))
       return ofBytes(op, numbersOf(left, kind), numbersOf(right, i8_));
-    SmallVector<Value> operands{relative(numbersOf(left, kind)),
-                                relative(numbersOf(right, Type()))};
+    // What is in memory is so as bytes, where any are multiplied.
+    auto numbers = [&](Value operand, Type bytes) {
+      bool isMade = bool(quantizationBefore(dequantizationOf(behindTranspositions(operand))));
+      return relative(numbersOf(operand, isMade ? bytes : Type()));
+    };
+    SmallVector<Value> operands{numbers(left, kind), numbers(right, kind ? i8_ : Type())};
     if (isa<graph::ConvOp>(op))
       operands.push_back(graph_.none());
     return product(op, operands);
@@ -400,8 +405,19 @@ private:
     auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
     if (!result || result.getRank() < 2)
       return false;
-    auto isMany = [](int64_t size) { return ShapedType::isDynamic(size) || size >= kRowsOfSums; };
-    int64_t rows = result.getDimSize(result.getRank() - 2), columns = result.getShape().back();
+    // All rows of a stack share a right operand that is none.
+    auto right = cast<RankedTensorType>(op->getOperand(1).getType());
+    bool isShared = llvm::all_of(right.getShape().drop_back(2), [](int64_t n) { return n == 1; });
+    auto isMany = [](ArrayRef<int64_t> sizes) {
+      int64_t product = 1;
+      for (int64_t size : sizes)
+        product *= ShapedType::isDynamic(size) ? kProductsOfSum : size;
+      return product >= kProductsOfSum;
+    };
+    ArrayRef<int64_t> columns = result.getShape().take_back();
+    ArrayRef<int64_t> rows = result.getShape().drop_back();
+    if (!isShared)
+      rows = rows.take_back();
     return (!rightHasZero || isMany(columns)) && (!leftHasZero || rightIsKnown || isMany(rows));
   }
 

@@ -69,9 +69,14 @@ Value ElementOp::emitElement(graph::ElementContext &context, unsigned, ValueRang
 }
 LogicalResult WholeOp::decompose(graph::GraphBuilder &graph, SmallVectorImpl<Value> &results) {
   graph::GraphCode code(graph);
-  results.push_back(getMistake() == "itself" ? Value(graph.builder.create<WholeOp>(
-                                                   getLoc(), getType(), getX(), getMistake()))
-                                             : code.add(getX(), getX()));
+  auto again = [&] {
+    return graph.builder.create<WholeOp>(getLoc(), getType(), getX(), getMistake()).getResult();
+  };
+  if (getMistake() == "itself twice") {
+    results.push_back(code.add(again(), again()));
+    return success();
+  }
+  results.push_back(getMistake() == "itself" ? again() : code.add(getX(), getX()));
   return success();
 }
 

@@ -1,6 +1,7 @@
 // The CPUs' lowering for one that has nothing but vectors; see PlainCode.h.
 #include "compiler/targets/PlainCode.h"
 
+#include "compiler/targets/cpu/codegen/Codegen.h"
 #include "compiler/targets/cpu/codegen/Dialects.h"
 #include "compiler/targets/cpu/codegen/Lowering.h"
 
@@ -38,8 +39,9 @@ Result<std::unique_ptr<llvm::Module>> plainCode(const KernelSource &source, int6
   if (!code)
     return failed("no translation to LLVM IR");
   code->setDataLayout("e-i64:64-n8:16:32:64");
+  // Who renames the entries and links several kernels has all other functions once for each.
   for (llvm::Function &function : *code)
-    if (!function.isDeclaration() && function.getName() != "tensmith_kernel")
+    if (!function.isDeclaration() && function.getName() != cpu::kKernelPlaceholder)
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
   return code;
 }

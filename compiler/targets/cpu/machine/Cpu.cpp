@@ -335,7 +335,8 @@ Result<Cpu> parseCpu(std::string_view name) {
 }
 
 bool namesCpus(std::string_view word) {
-  bool isFamily = llvm::any_of(kFamilies, [&](const Family &one) { return one.prefix == llvm::StringRef(word); });
+  bool isFamily = llvm::any_of(
+      kFamilies, [&](const Family &one) { return one.prefix == llvm::StringRef(word); });
   return isFamily || parseCpu(word).ok();
 }
 

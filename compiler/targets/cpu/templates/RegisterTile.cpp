@@ -276,7 +276,7 @@ SmallVector<Value> TileEmitter::beginnings(Value first, int64_t vectors, int64_t
 SmallVector<Value> TileEmitter::untangled(ArrayRef<Value> sums, int64_t vectors) {
   if (rowsAtOnce() == 1)
     return SmallVector<Value>(sums);
-  // What a block has of a row moves as one number: so machines have an instruction for it.
+  // A block's part of a row moves as one integer, for which machines have an instruction.
   auto &builder = emitter_.builder();
   int64_t half = lanes_ / kRows, ofBlock = products_->lanes ? products_->lanes : half;
   unsigned bits = contraction_.accumulator.getIntOrFloatBitWidth();
@@ -497,7 +497,7 @@ void TileEmitter::beginIteration(Value panel, Value k, MutableArrayRef<Value> ro
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   line_ = elementPointer(math_, right, panel, math_.mul(k, contraction_.width));
   if (rowsAtOnce() > 1)
-    return; // loads of halves of a row reach all of an iteration's
+    return; // their loads' offsets reach all steps of an iteration
   for (Value &row : rows)
     row = elementPointer(math_, left, row, source_.along(k));
   // LLVM would make them of others, which lie too far away.
