@@ -21,8 +21,10 @@ CPUS = {"cortex-a76": "cortex-a76", "neoverse-v1": "max,sve-max-vq=2"}  # of one
 class Products:
     """A model of several products, what is fed to it, and what it has to give."""
 
-    def __init__(self, random):
-        self.random, self.nodes, self.inputs, self.constants, self.expected = random, [], {}, {}, {}
+    def __init__(self, random, stack=2):
+        """`stack`: of how many matrices left operands are."""
+        self.stack, self.random = stack, random
+        self.nodes, self.inputs, self.constants, self.expected = [], {}, {}, {}
 
     def codes(self, shape, kind):
         info = numpy.iinfo(kind)
@@ -39,7 +41,7 @@ class Products:
         return names, value.astype(int) - zero.astype(int)
 
     def integers(self, number, rows, depth, columns, kinds, zeros, known):
-        (a, za), left = self.difference(f"a{number}", (2, rows, depth), kinds[0], zeros[0], False)
+        (a, za), left = self.difference(f"a{number}", (self.stack, rows, depth), kinds[0], zeros[0], False)
         (b, zb), right = self.difference(f"b{number}", (depth, columns), kinds[1], zeros[1], known)
         self.nodes.append(helper.make_node("MatMulInteger", [a, b, za, zb], [f"y{number}"]))
         self.expected[f"y{number}"] = left @ right
@@ -126,3 +128,14 @@ def test_operands_of_two_zero_points_are_bytes(tmp_path, known, cpu):
     assert sum(bool(re.search("products by [48]", kernel["schedule"])) for kernel in kernels) == 2, [kernel["schedule"] for kernel in kernels]
     for name in ("y0", "y1"):
         numpy.testing.assert_array_equal(results[name], products.expected[name])
+
+
+# Breaks if the rows that share a right operand, whose sums the run takes, are those of one matrix of a stack alone; or if sums are taken of it for fewer
+# rows than they cost.
+@pytest.mark.parametrize("stack, are_bytes", [(16, True), (2, False)])
+def test_rows_of_a_stack_share_the_right_operand_s_sums(tmp_path, stack, are_bytes):
+    products = Products(numpy.random.default_rng(6), stack)
+    products.integers(0, 1, 64, 32, ("uint8", "int8"), (numpy.uint8(3), numpy.int8(0)), False)
+    kernels, results = products.kernels_and_results(tmp_path, "neoverse-v1")
+    assert any(re.search("products by [48]", kernel["schedule"]) for kernel in kernels) == are_bytes, [kernel["schedule"] for kernel in kernels]
+    numpy.testing.assert_array_equal(results["y0"], products.expected["y0"])

@@ -18,14 +18,6 @@ namespace {
 
 using kernel::Number;
 
-Value emitIntrinsic(OpBuilder &builder, Location location, llvm::StringRef name, Type type,
-                    ValueRange operands) {
-  return builder
-      .create<LLVM::CallIntrinsicOp>(location, TypeRange(type), builder.getStringAttr(name),
-                                     operands)
-      .getResult(0);
-}
-
 /// Templates give all lanes one left operand, which these take from a lane of a register: as the
 /// last of their operands, but for usdot, whose other form (sudot) takes the unsigned ones so.
 Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type operand,

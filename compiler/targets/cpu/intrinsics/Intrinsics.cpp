@@ -20,6 +20,14 @@ Table<IntrinsicFamily> &intrinsicFamilies() {
 
 namespace cpu {
 
+Value emitIntrinsic(OpBuilder &builder, Location location, llvm::StringRef name, Type result,
+                    ValueRange operands) {
+  return builder
+      .create<LLVM::CallIntrinsicOp>(location, TypeRange(result), builder.getStringAttr(name),
+                                     operands)
+      .getResult(0);
+}
+
 llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine) {
   llvm::SmallVector<const kernel::Intrinsic *, 4> result;
   for (const IntrinsicFamily *family : intrinsicFamilies().rows()) {

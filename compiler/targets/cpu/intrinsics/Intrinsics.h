@@ -19,6 +19,10 @@ const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine);
 /// By the machine's instruction for one or two vectors of a table; without one where it has none.
 kernel::Lookup lookupOf(const Cpu &machine);
 
+/// The result of LLVM's intrinsic of that name.
+mlir::Value emitIntrinsic(mlir::OpBuilder &builder, mlir::Location location, llvm::StringRef name,
+                          mlir::Type result, mlir::ValueRange operands);
+
 /// Whether a vector is longer than NEON's: it lies in a register of ARM's Scalable Vector Extension
 /// (SVE) then.
 bool isScalable(mlir::Type type);

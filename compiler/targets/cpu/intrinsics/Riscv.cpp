@@ -37,13 +37,10 @@ Value emitVwmacc(OpBuilder &builder, Location location, Value left, Value right,
   auto shared = left.getDefiningOp<vector::BroadcastOp>();
   bool isShared = shared && !isa<VectorType>(shared.getSource().getType());
   Value a = isShared ? shared.getSource() : inRegister(builder, location, left, half);
-  Value result = builder
-                     .create<LLVM::CallIntrinsicOp>(
-                         location, TypeRange(whole), builder.getStringAttr("llvm.riscv.vwmacc"),
-                         ValueRange{inRegister(builder, location, sum, whole), a,
-                                    inRegister(builder, location, right, half),
-                                    constant(type.getNumElements()), constant(kAnyRest)})
-                     .getResult(0);
+  Value result = emitIntrinsic(builder, location, "llvm.riscv.vwmacc", whole,
+                               {inRegister(builder, location, sum, whole), a,
+                                inRegister(builder, location, right, half),
+                                constant(type.getNumElements()), constant(kAnyRest)});
   return builder.create<vector::ScalableExtractOp>(location, type, result, /*pos=*/0);
 }
 

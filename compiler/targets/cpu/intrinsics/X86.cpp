@@ -17,14 +17,6 @@ namespace {
 
 using kernel::Number;
 
-Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type result,
-               ValueRange operands) {
-  return builder
-      .create<LLVM::CallIntrinsicOp>(location, TypeRange(result), builder.getStringAttr(name),
-                                     operands)
-      .getResult(0);
-}
-
 void emitCall(OpBuilder &builder, Location location, llvm::StringRef name, ValueRange operands) {
   builder.create<LLVM::CallIntrinsicOp>(location, TypeRange(), builder.getStringAttr(name),
                                         operands);
@@ -41,16 +33,17 @@ int64_t bitsOf(Value vector) {
 
 Value emitVpdpbusd(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   Type type = sum.getType();
-  return emitCall(builder, location, "llvm.x86.avx512.vpdpbusd." + std::to_string(bitsOf(sum)),
-                  type,
-                  {sum, as(builder, location, left, type), as(builder, location, right, type)});
+  return emitIntrinsic(
+      builder, location, "llvm.x86.avx512.vpdpbusd." + std::to_string(bitsOf(sum)), type,
+      {sum, as(builder, location, left, type), as(builder, location, right, type)});
 }
 
 Value emitVdpbf16ps(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   Type pairs = VectorType::get({bitsOf(sum) / 16}, builder.getBF16Type());
-  return emitCall(builder, location, "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(bitsOf(sum)),
-                  sum.getType(),
-                  {sum, as(builder, location, left, pairs), as(builder, location, right, pairs)});
+  return emitIntrinsic(
+      builder, location, "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(bitsOf(sum)),
+      sum.getType(),
+      {sum, as(builder, location, left, pairs), as(builder, location, right, pairs)});
 }
 
 /// Integer sums of several steps LLVM would put in another order, which takes more registers than
@@ -58,7 +51,7 @@ Value emitVdpbf16ps(OpBuilder &builder, Location location, Value left, Value rig
 Value emitPmaddwd(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   bool wide = bitsOf(sum) == 512;
   Type pairs = VectorType::get({bitsOf(sum) / 16}, builder.getI16Type());
-  Value products = emitCall(
+  Value products = emitIntrinsic(
       builder, location, wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
       sum.getType(), {as(builder, location, left, pairs), as(builder, location, right, pairs)});
   Value result = builder.create<arith::AddIOp>(location, sum, products);
@@ -101,8 +94,8 @@ Value emitLookups(OpBuilder &builder, Location location, Value left, Value right
                          : lanes == 32 ? "llvm.x86.avx2.pshuf.b"
                                        : "llvm.x86.ssse3.pshuf.b.128";
   for (Value nibbles : {low, high})
-    sum = builder.create<arith::AddIOp>(location, sum,
-                                        emitCall(builder, location, name, bytes, {table, nibbles}));
+    sum = builder.create<arith::AddIOp>(
+        location, sum, emitIntrinsic(builder, location, name, bytes, {table, nibbles}));
   return sum;
 }
 
@@ -112,8 +105,8 @@ Value emitSumsOfBytes(OpBuilder &builder, Location location, Value sums) {
   llvm::StringRef name = lanes == 64   ? "llvm.x86.avx512.psad.bw.512"
                          : lanes == 32 ? "llvm.x86.avx2.psad.bw"
                                        : "llvm.x86.sse2.psad.bw";
-  return emitCall(builder, location, name, VectorType::get({lanes / 8}, builder.getI64Type()),
-                  {sums, splatOf(builder, location, bytes, 0)});
+  return emitIntrinsic(builder, location, name, VectorType::get({lanes / 8}, builder.getI64Type()),
+                       {sums, splatOf(builder, location, bytes, 0)});
 }
 
 template <const char *name>
@@ -210,14 +203,15 @@ static Value emitLookup(OpBuilder &builder, Location location, llvm::ArrayRef<Va
   auto type = cast<VectorType>(places.getType());
   bool isByte = type.getElementTypeBitWidth() == 8;
   if (table.size() == 1)
-    return emitCall(builder, location,
-                    isByte ? "llvm.x86.avx512.permvar.qi.512" : "llvm.x86.avx512.permvar.hi.512",
-                    type, {table[0], places});
+    return emitIntrinsic(builder, location,
+                         isByte ? "llvm.x86.avx512.permvar.qi.512"
+                                : "llvm.x86.avx512.permvar.hi.512",
+                         type, {table[0], places});
   if (table.size() == 2)
-    return emitCall(builder, location,
-                    isByte ? "llvm.x86.avx512.vpermi2var.qi.512"
-                           : "llvm.x86.avx512.vpermi2var.hi.512",
-                    type, {table[0], places, table[1]});
+    return emitIntrinsic(builder, location,
+                         isByte ? "llvm.x86.avx512.vpermi2var.qi.512"
+                                : "llvm.x86.avx512.vpermi2var.hi.512",
+                         type, {table[0], places, table[1]});
   // The lowest bit that tells the halves apart.
   size_t half = table.size() / 2;
   Value low = emitLookup(builder, location, table.take_front(half), places);
