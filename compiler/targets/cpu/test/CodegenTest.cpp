@@ -1,5 +1,6 @@
 // That kernels' code computes what it says, on this machine, and is the machine code that was asked
 // for.
+#include "compiler/targets/PlainCode.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 
 #include <cmath>
@@ -483,6 +484,23 @@ TEST(Codegen, StructuredVectors) {
   EXPECT_EQ(c[24 + 22], largest);
   for (size_t i = 0; i < 4; ++i)
     EXPECT_EQ(c[8 * 24 + 8 + i], a[gathered[i]]);
+}
+
+/// Breaks if several kernels that are linked together have their inner functions twice.
+TEST(PlainCode, OnlyTheEntryIsSeenFromOutside) {
+  llvm::LLVMContext context;
+  KernelSource source{"k", R"(
+    func.func @tensmith_kernel.inner() { return }
+    func.func @tensmith_kernel() {
+      func.call @tensmith_kernel.inner() : () -> ()
+      return
+    })"};
+  auto module = plainCode(source, 128, context);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  for (const llvm::Function &function : **module)
+    if (!function.isDeclaration())
+      EXPECT_EQ(function.hasInternalLinkage(), function.getName() != "tensmith_kernel")
+          << function.getName().str();
 }
 
 } // namespace
