@@ -25,6 +25,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <set>
 
 #if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
 #define TENSMITH_VERSIONS 1
@@ -202,7 +203,9 @@ struct ClassGuard {
 };
 
 /// Whether tensors that are written share no memory with each other, nor with those that are read.
-/// Of lists it is their elements; false where something is no tensor.
+/// Of lists it is their elements; false where something is no tensor. Where the tensors that are
+/// written are those of the call before, which is what a step of training writes, only what is read
+/// and has changed is looked for.
 class Apart {
 public:
   bool operator()(std::span<PyObject *const> written, std::span<PyObject *const> read) {
@@ -213,17 +216,22 @@ public:
     size_t count = now_.size();
     if (!std::ranges::all_of(read, addsOrItsElements))
       return false;
-    if (now_ == last_)
-      return true;
-    last_.clear();
-    own_.assign(now_.begin(), now_.begin() + std::ptrdiff_t(count));
-    std::sort(own_.begin(), own_.end());
-    if (std::adjacent_find(own_.begin(), own_.end()) != own_.end())
-      return false;
-    for (size_t i = count; i < now_.size(); ++i)
-      if (std::binary_search(own_.begin(), own_.end(), now_[i]))
+    bool isKnown = !last_.empty() && count == count_ &&
+                   std::equal(last_.begin(), last_.begin() + std::ptrdiff_t(count), now_.begin());
+    size_t known = isKnown ? last_.size() : 0;
+    if (!isKnown) {
+      last_.clear();
+      own_.assign(now_.begin(), now_.begin() + std::ptrdiff_t(count));
+      std::sort(own_.begin(), own_.end());
+      if (std::adjacent_find(own_.begin(), own_.end()) != own_.end())
         return false;
-    last_ = now_;
+    }
+    for (size_t i = count; i < now_.size(); ++i)
+      if ((i >= known || now_[i] != last_[i]) &&
+          std::binary_search(own_.begin(), own_.end(), now_[i]))
+        return false;
+    last_.swap(now_);
+    count_ = count;
     return true;
   }
 
@@ -245,15 +253,38 @@ private:
     return true;
   }
 
+  // Storages of a call and of the one before it: `count_` that are written, then those that are
+  // read; those that were written, sorted.
   std::vector<const void *> now_, own_, last_;
+  size_t count_ = 0;
 };
 
-/// By a table with open addressing, at most half full, whose memory stays from call to call.
+/// Whether objects are distinct. Most are those of the call before, which were: then those that
+/// are not are looked for one by one. Many by a table with open addressing, at most half full,
+/// whose memory stays from call to call.
 class Distinct {
 public:
   bool operator()(std::span<PyObject *const> objects) {
-    if (std::equal(objects.begin(), objects.end(), last_.begin(), last_.end()))
-      return true;
+    constexpr size_t kFew = 4; // beyond that the table takes less
+    changed_.clear();
+    for (size_t i = 0; i < objects.size() && changed_.size() <= kFew; ++i)
+      if (i >= last_.size() || objects[i] != last_[i])
+        changed_.push_back(i);
+    bool areFew = objects.size() == last_.size() && changed_.size() <= kFew;
+    if (!(areFew ? areApart(objects) : areApartByTable(objects)))
+      return false;
+    last_.assign(objects.begin(), objects.end());
+    return true;
+  }
+
+private:
+  /// Each that has changed, from all others.
+  bool areApart(std::span<PyObject *const> objects) const {
+    return std::ranges::all_of(
+        changed_, [&](size_t i) { return std::ranges::count(objects, objects[i]) == 1; });
+  }
+
+  bool areApartByTable(std::span<PyObject *const> objects) {
     size_t size = std::bit_ceil(2 * objects.size() + 2);
     table_.assign(size, nullptr);
     for (PyObject *object : objects) {
@@ -263,12 +294,11 @@ public:
           return false;
       table_[at] = object;
     }
-    last_.assign(objects.begin(), objects.end());
     return true;
   }
 
-private:
   std::vector<PyObject *> table_, last_;
+  std::vector<size_t> changed_;
 };
 
 /// The steps, in an order in which each register is set before it is looked at.
@@ -299,29 +329,26 @@ public:
   nb::object run(nb::tuple values) {
     if (int(values.size()) != values_)
       throw nb::value_error("as many values are needed as there are registers for");
+    // A tuple may start a collection, and that code of the program: so it is there before anything
+    // is looked at.
+    nb::object result = nb::steal(PyTuple_New(Py_ssize_t(outputs_.size())));
     PyObject *few[256];
     std::vector<PyObject *> many(count_ > 256 ? size_t(count_) : 0);
     PyObject **at = count_ > 256 ? many.data() : few;
-    for (int i = 0; i < values_; ++i)
-      at[i] = PyTuple_GetItem(values.ptr(), i);
-    std::copy(constants_.begin(), constants_.end(), at + values_);
-    PyObject **next = at + values_ + constants_.size();
     std::vector<nb::object> parts; // which the objects that they are of need not keep
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      Step &step = steps_[i];
-      if (step.kind <= Kind::Part) {
-        if (step.kind == Kind::Part)
-          *next = parts.emplace_back(partOf(at[step.from], step.with)).ptr();
-        else
-          *next = read(step, at[step.from]);
-        if (!*next)
-          return nb::int_(i);
-        ++next;
-      } else if (!holds(step, at)) {
-        return nb::int_(i);
-      }
+    if (!left_.empty()) {
+      std::copy(settled_.begin(), settled_.end(), at);
+      set(at, values);
+      if (doesLeft(at, parts))
+        return taken(at, std::move(result));
     }
-    return taken(at);
+    set(at, values);
+    for (size_t i = 0; i < steps_.size(); ++i)
+      if (!does(steps_[i], at, parts))
+        return nb::int_(i);
+    if (left_.empty())
+      settle(at);
+    return taken(at, std::move(result));
   }
 
   /// What the steps are by may lead back to the function that they are of.
@@ -364,9 +391,18 @@ private:
     Kind kind;
     int from, other; // registers; of a check by a table: its number there
     PyObject *with;
+    int into = 0; // of a read: the register
     // Of a dict that is the same as before, by its version:
     PyObject *dict = nullptr, *value = nullptr;
     uint64_t version = 0;
+    bool isLoose = false; // the dict that it looks into differs from call to call
+  };
+  /// What is left of the steps where a call is like the one before (`settle`): a step, or a dict in
+  /// the place of all steps that look into it, which has to be of this version.
+  struct Left {
+    Step *step;
+    PyObject *dict;
+    uint64_t version;
   };
   struct OfTensor {
     Array last; // the one that was right the last time, without its storage
@@ -378,8 +414,9 @@ private:
   };
   struct OfSeveral {
     std::vector<int> written, read;
-    python::Distinct distinct;
-    python::Apart apart;
+    python::Distinct distinct = {};
+    python::Apart apart = {};
+    std::vector<PyObject *> objects[2] = {}; // of the call at hand
   };
 
   void add(const Written &written) {
@@ -418,10 +455,95 @@ private:
     } else if (step.kind == Kind::Distinct || step.kind == Kind::Apart) {
       step.other = int(several_.size());
       several_.push_back(
-          {nb::cast<std::vector<int>>(with[0]), nb::cast<std::vector<int>>(with[1]), {}, {}});
+          {nb::cast<std::vector<int>>(with[0]), nb::cast<std::vector<int>>(with[1])});
     }
-    count_ += step.kind <= Kind::Part;
+    if (step.kind <= Kind::Part)
+      step.into = count_++;
     steps_.push_back(step);
+  }
+
+  void set(PyObject **at, nb::handle values) const {
+    for (int i = 0; i < values_; ++i)
+      at[i] = PyTuple_GetItem(values.ptr(), i);
+    std::copy(constants_.begin(), constants_.end(), at + values_);
+  }
+
+  static bool isRead(const Step &step) { return step.kind <= Kind::Part; }
+
+  /// A step; false where what it reads is not there, or what it checks does not hold.
+  bool does(Step &step, PyObject **at, std::vector<nb::object> &parts) {
+    if (!isRead(step))
+      return holds(step, at);
+    if (step.kind == Kind::Part)
+      at[step.into] = parts.emplace_back(partOf(at[step.from], step.with)).ptr();
+    else
+      at[step.into] = read(step, at[step.from]);
+    return at[step.into] != nullptr;
+  }
+
+  // ---- calls like the one before
+  //
+  // Nearly all that a call looks at stands in dicts of modules and the like, which are as they were
+  // at the call before: CPython gives a dict another version, which no dict has had, whenever it is
+  // changed. So after a call for which all steps hold its registers are kept, with a list of what
+  // decides whether they are right again: each dict's version in the place of all steps that look
+  // into it, and each step of what has no version, as elements of lists, classes and tensors. Where
+  // a dict has changed all steps are done, and it is not relied on again.
+
+  static bool isOfDict(const Step &step) {
+    return step.kind == Kind::Key || step.kind == Kind::Keys || step.kind == Kind::Lacks;
+  }
+
+  bool doesLeft(PyObject **at, std::vector<nb::object> &parts) {
+    for (const auto &[step, dict, version] : left_) {
+      if (!dict && !does(*step, at, parts))
+        return false;
+      if (dict && (at[step->from] != dict || versionOf(dict) != version)) {
+        for (Step &each : steps_)
+          each.isLoose |= isOfDict(each) && each.from == step->from;
+        left_.clear();
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void settle([[maybe_unused]] PyObject *const *at) {
+#if TENSMITH_VERSIONS
+    settled_.assign(at, at + count_);
+    std::vector<bool> isKnown(size_t(count_), false), isVersioned(size_t(count_), false);
+    std::fill_n(isKnown.begin() + values_, constants_.size(), true);
+    for (Step &step : steps_) {
+      bool isSettled = false;
+      if (isOfDict(step) && !step.isLoose && PyDict_Check(at[step.from])) {
+        if (!isVersioned[size_t(step.from)])
+          left_.push_back({&step, at[step.from], versionOf(at[step.from])});
+        isVersioned[size_t(step.from)] = isSettled = true;
+      } else if (step.from >= 0 && isKnown[size_t(step.from)]) {
+        isSettled = isFixed(step, at[step.from], isKnown);
+      }
+      if (!isSettled)
+        left_.push_back({&step, nullptr, 0});
+      else if (isRead(step))
+        isKnown[size_t(step.into)] = true;
+    }
+#endif
+  }
+
+  /// Whether a step of the same object gives the same whatever happens.
+  static bool isFixed(const Step &step, PyObject *x, const std::vector<bool> &isKnown) {
+    switch (step.kind) {
+    case Kind::Same:
+    case Kind::Equal: // constants are of immutable types
+      return true;
+    case Kind::Item:
+    case Kind::Length:
+      return PyTuple_Check(x);
+    case Kind::Is:
+      return isKnown[size_t(step.other)];
+    default:
+      return false;
+    }
   }
 
   static ClassGuard classGuard(const nb::object &with) {
@@ -523,16 +645,16 @@ private:
   }
 
   static bool areApart(Kind kind, OfSeveral &of, PyObject *const *at) {
-    std::vector<PyObject *> written, read;
-    written.reserve(of.written.size());
-    read.reserve(of.read.size());
-    for (int each : of.written)
-      written.push_back(at[each]);
+    auto objectsOf = [at](const std::vector<int> &registers, std::vector<PyObject *> &objects) {
+      objects.clear();
+      for (int each : registers)
+        objects.push_back(at[each]);
+    };
+    objectsOf(of.written, of.objects[0]);
     if (kind == Kind::Distinct)
-      return of.distinct(written);
-    for (int each : of.read)
-      read.push_back(at[each]);
-    return of.apart(written, read);
+      return of.distinct(of.objects[0]);
+    objectsOf(of.read, of.objects[1]);
+    return of.apart(of.objects[0], of.objects[1]);
   }
 
   static bool isLike(Kind kind, OfTensor &of, PyObject *x) {
@@ -549,15 +671,9 @@ private:
     return isRight;
   }
 
-  /// A tuple may start a collection, and that code of the program, which may let objects go.
-  nb::object taken(PyObject *const *at) const {
-    std::vector<nb::object> held;
-    held.reserve(outputs_.size());
-    for (int each : outputs_)
-      held.push_back(nb::borrow(at[each]));
-    nb::object result = nb::steal(PyTuple_New(Py_ssize_t(held.size())));
-    for (size_t i = 0; i < held.size(); ++i)
-      PyTuple_SetItem(result.ptr(), Py_ssize_t(i), held[i].release().ptr());
+  nb::object taken(PyObject *const *at, nb::object result) const {
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      PyTuple_SetItem(result.ptr(), Py_ssize_t(i), Py_NewRef(at[outputs_[i]]));
     return result;
   }
 
@@ -565,6 +681,8 @@ private:
   std::vector<int> outputs_;
   std::vector<PyObject *> constants_;
   std::vector<Step> steps_;
+  std::vector<PyObject *> settled_; // the registers of the last call for which all steps held
+  std::vector<Left> left_;          // empty: all steps are to be done
   std::vector<OfTensor> tensors_;
   std::vector<OfFunction> functions_;
   std::vector<ClassGuard> classes_;
