@@ -3,6 +3,7 @@
 
 #include <tensmith/tensmith.hpp>
 
+#include <chrono>
 #include <optional>
 
 namespace tensmith::eager {
@@ -102,6 +103,7 @@ std::unique_ptr<Compiled::Handles> Compiled::takeHandles(size_t count) const {
 }
 
 Status Compiled::run(std::span<const Array> inputs, std::span<const Array> outputs) const {
+  auto begin = std::chrono::steady_clock::now();
   std::unique_ptr<Handles> taken = takeHandles(inputs.size() + outputs.size());
   std::span<ts_tensor *> handles = taken->of(inputs, outputs);
   ts_status *status = ts_session_run(session_->handle(), handles.data(), inputs.size(),
@@ -110,6 +112,8 @@ Status Compiled::run(std::span<const Array> inputs, std::span<const Array> outpu
     std::lock_guard lock(mutex_);
     idle_.push_back(std::move(taken));
   }
+  nanoseconds_.store((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
+                     std::memory_order_relaxed);
   if (!status)
     return {};
   Status failure{StatusCode(ts_status_get_code(status)), ts_status_message(status)};

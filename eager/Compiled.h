@@ -5,6 +5,7 @@
 #include "reference/Reference.h"
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -45,6 +46,9 @@ public:
 
   /// All arrays are dense and ready; outputs are written over. Any number of threads may call.
   Status run(std::span<const Array> inputs, std::span<const Array> outputs) const;
+  /// Whether its last run took less than a tenth of the time after which CPython hands the
+  /// interpreter's lock to another thread that asks for it (5 ms).
+  bool isShort() const { return nanoseconds_.load(std::memory_order_relaxed) < 500'000; }
 
   /// The tape's text that it was compiled from, in base64; empty where that is not known.
   std::string text;
@@ -61,6 +65,7 @@ private:
   std::unique_ptr<Session> session_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Handles>> idle_; // of runs that are over
+  mutable std::atomic<int64_t> nanoseconds_ = INT64_MAX; // of the last run
 };
 
 /// Memory of a program's results, kept for the results of its next calls. What a call gives lies
@@ -90,9 +95,10 @@ private:
 
 /// By the engine: the outputs, which are set aside now, once the inputs are there. `types`: arrays
 /// of the outputs' types and shapes, whose storages are of no matter. `spare`: of these outputs;
-/// may be null. `name` is what a trace calls it; it lives as long as the process.
+/// may be null. `name` is what a trace calls it; it lives as long as the process. `isAwaited`: they
+/// are computed when it returns, and the failure of a run is its own.
 Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const char *name,
                                  std::span<const Array> inputs, std::span<const Array> types,
-                                 SpareResults *spare = nullptr);
+                                 SpareResults *spare = nullptr, bool isAwaited = false);
 
 } // namespace tensmith::eager

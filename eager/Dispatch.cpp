@@ -118,6 +118,15 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
   return arrays;
 }
 
+/// Whether whoever issues a run, and waits for it, is to do it there and then, with the
+/// interpreter's lock: nothing is under way, so nobody can touch what it reads, and it is over
+/// before another thread would get the lock.
+bool runsHere(const Compiled &compiled, std::span<const Array> inputs) {
+  const Engine &engine = Engine::ofProcess();
+  return compiled.isShort() && engine.isIdle() && !engine.isTracing() &&
+         std::ranges::all_of(inputs, [](const Array &x) { return x.isDense() && isReady(x); });
+}
+
 /// Of the elements that a view keeps alive, some of which it may show several times.
 int64_t bytesOf(const Array &array) {
   return std::min(array.size() * byteSize(array.type()), array.storage()->bytes);
@@ -354,15 +363,29 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 
 Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const char *name,
                                  std::span<const Array> inputs, std::span<const Array> types,
-                                 SpareResults *spare) {
+                                 SpareResults *spare, bool isAwaited) {
   orderForks();
-  if (Coexecution *step = Coexecution::current(); step && !compiled->text.empty())
-    return step->program(std::move(compiled), inputs, typesOf(types));
-  if (Status status = readOfSteps(inputs); !status.ok())
-    return status;
-  Result<std::vector<Array>> results = setAside(types, spare);
-  if (results.ok())
-    if (Status status = runInto(std::move(compiled), name, inputs, *results); !status.ok())
+  Result<std::vector<Array>> results = std::vector<Array>();
+  if (Coexecution *step = Coexecution::current(); step && !compiled->text.empty()) {
+    results = step->program(std::move(compiled), inputs, typesOf(types));
+    if (!results.ok())
+      return results;
+  } else {
+    if (Status status = readOfSteps(inputs); !status.ok())
+      return status;
+    results = setAside(types, spare);
+    if (!results.ok())
+      return results;
+    bool isHere = isAwaited && runsHere(*compiled, inputs);
+    Status status = isHere ? compiled->run(inputs, *results)
+                           : runInto(std::move(compiled), name, inputs, *results);
+    if (!status.ok())
+      return status;
+    if (isHere)
+      return results;
+  }
+  if (isAwaited && !results->empty())
+    if (Status status = wait(results->front()); !status.ok())
       return status;
   return results;
 }
@@ -534,9 +557,8 @@ Status copyAll(std::vector<Copy> copies) {
 
 } // namespace
 
-/// Writes what tapes have been told of. A co-executed step that is under way may put it off. Those
-/// whose numbers are given are nobody else's.
-static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {}) {
+/// Writes what tapes have been told of. A co-executed step that is under way may put it off.
+static Status writeAll(Arrays to, Arrays from) {
   for (const Array &each : to)
     if (Status status = beforeWrite(each); !status.ok())
       return status;
@@ -561,23 +583,47 @@ static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {
       return status;
     copies.push_back({to[i], from[i]});
   }
-  // Tapes and co-executed steps keep what they are told of.
-  if (Tape::recording().empty() && !Coexecution::current()) {
-    std::vector<const Storage *> uses;
-    uses.reserve(from.size());
-    for (const Array &each : from)
-      uses.push_back(each.storage().get());
-    std::ranges::sort(uses);
-    for (size_t i : taken) {
-      const Storage &storage = *from[i].storage();
-      bool isUsedOnce = std::ranges::equal_range(uses, &storage).size() == 1;
-      copies[i].isMoved = !storage.history && isUsedOnce;
-      if (copies[i].isMoved) // it gets what the place had: a write of it, too
-        if (Status status = beforeWrite(from[i]); !status.ok())
-          return status;
-    }
-  }
   return copyAll(std::move(copies));
+}
+
+/// The same of values that the list `from` alone has, pairwise, where no tape is told of it and
+/// no step is co-executed: these keep what they are told of.
+static Status moveAll(Arrays to, Arrays from, std::span<const size_t> taken) {
+  std::vector<const Storage *> uses;
+  auto isUsedOnce = [&](const Array &array) {
+    if (array.storage().use_count() == 1)
+      return true; // an operation that is over may have it yet, and does not look at it
+    if (uses.empty()) {
+      for (const Array &each : from)
+        uses.push_back(each.storage().get());
+      std::ranges::sort(uses);
+    }
+    return std::ranges::equal_range(uses, array.storage().get()).size() == 1;
+  };
+  std::vector<char> isTaken(to.size(), 0);
+  for (size_t i : taken)
+    isTaken[i] = !from[i].storage()->history && isUsedOnce(from[i]);
+  std::vector<Copy> copies; // which are left
+  for (size_t i = 0; i < to.size(); ++i) {
+    for (const Array &each : {std::cref(to[i]), std::cref(from[i])}) {
+      if (&each == &from[i] && !isTaken[i])
+        continue; // it gets what the place had: a write of it, too
+      if (Status status = beforeWrite(each); !status.ok())
+        return status;
+    }
+    if (Status status = Coexecution::read(to[i], /*toWrite=*/true); !status.ok())
+      return status;
+    if (Status status = readOfSteps({&from[i], 1}); !status.ok())
+      return status;
+    // What a tape keeps of the place may be a copy that is under way.
+    bool isNow = isTaken[i] && Engine::ofProcess().isIdle() && !isShared(from[i]) &&
+                 canExchange(to[i], from[i]) && isReady(to[i]) && isReady(from[i]);
+    if (isNow)
+      exchange(*to[i].storage(), *from[i].storage());
+    else
+      copies.push_back({to[i], from[i], isTaken[i] != 0});
+  }
+  return copies.empty() ? Status() : copyAll(std::move(copies));
 }
 
 Status assign(const Array &to, const Array &from) {
@@ -619,7 +665,9 @@ Status assignAll(Arrays to, Arrays from, std::span<const size_t> taken) {
         !status.ok())
       return status;
   }
-  return writeAll(to, from, taken);
+  if (Tape::recording().empty() && !Coexecution::current())
+    return moveAll(to, from, taken);
+  return writeAll(to, from);
 }
 
 Status copyInto(const Array &to, const Array &source) { return copyAll({{to, source}}); }

@@ -83,6 +83,7 @@ public:
   /// Whether nothing is left to do: all variables are ready then.
   bool isIdle() const { return unfinished_.load(std::memory_order_acquire) == 0; }
   bool naive() const { return options_.naive; }
+  bool isTracing() const { return tracing_.load(std::memory_order_relaxed); }
   void setNaive(bool naive);
   int threads() const { return options_.threads; }
 

@@ -121,7 +121,7 @@ Tape::Number Tape::input(const Array &array, bool isFixed, bool isShared) {
   Number value = newValue(array.type(), array.shape());
   if (isShared)
     sharedInputs_[key] = value;
-  inputs_.push_back({array, value, isFixed});
+  inputs_.push_back({array, value, isFixed, !isShared});
   return value;
 }
 
@@ -132,13 +132,7 @@ Tape::Number Tape::integers(std::span<const int64_t> numbers, Shape shape) {
 
 /// Numbers that rules of derivatives and of arithmetic look for, as relu's zero, are part of the
 /// structure; others are inputs, so that a rate that changes compiles nothing.
-std::optional<std::string> Tape::constantText(const Array &array) {
-  const Storage &storage = *array.storage();
-  if (array.rank() != 0 || storage.leaf || storage.steps > 0 ||
-      storage.bytes != byteSize(array.type()) || isComplex(array.type()) ||
-      !Engine::ofProcess().isReady(array.storage()->variable))
-    return std::nullopt;
-  double number = array.asHostTensor().getDouble(0);
+static std::optional<std::string> textOfSpecial(double number) {
   if (number == 0)
     return std::signbit(number) ? "-0" : "0";
   constexpr std::pair<double, const char *> kTexts[] = {
@@ -147,6 +141,41 @@ std::optional<std::string> Tape::constantText(const Array &array) {
     if (number == each)
       return text;
   return std::nullopt;
+}
+
+/// Whether its elements can be told now, and are as they are for good.
+static bool isSettled(const Array &array) {
+  const Storage &storage = *array.storage();
+  return array.isDense() && !storage.leaf && storage.steps == 0 && !isComplex(array.type()) &&
+         storage.bytes == array.size() * byteSize(array.type()) &&
+         Engine::ofProcess().isReady(array.storage()->variable);
+}
+
+std::optional<std::string> Tape::constantText(const Array &array) {
+  if (array.rank() != 0 || !isSettled(array))
+    return std::nullopt;
+  return textOfSpecial(array.asHostTensor().getDouble(0));
+}
+
+std::optional<std::string> Tape::structureText(const Array &array) {
+  constexpr int64_t kMostNumbers = 64; // as the rows of a batch, from which labels are picked
+  if (array.size() == 0 || !isSettled(array))
+    return std::nullopt;
+  HostTensor tensor = array.asHostTensor();
+  const std::byte *data = array.data();
+  auto bytes = size_t(byteSize(array.type()));
+  bool isOneNumber = std::memcmp(data, data + bytes, bytes * size_t(array.size() - 1)) == 0;
+  if (!isNumber(array.type()))
+    return isOneNumber ? textOfSpecial(tensor.getDouble(0)) : std::nullopt;
+  std::string text;
+  int64_t count = isOneNumber ? 1 : array.size();
+  for (int64_t i = 0; i < count && count <= kMostNumbers; ++i) {
+    int64_t number = tensor.getInt(i);
+    if (array.type() == DataType::U64 && number < 0)
+      return std::nullopt;
+    text += (i ? "," : "") + std::to_string(number);
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
 }
 
 std::optional<Tape::Number> Tape::constant(const Array &array) {

@@ -101,6 +101,8 @@ public:
   std::optional<std::pair<Geometry, Number>> baseOf(const Array &array) const;
   /// What a tensor of no dimensions is told as where its number is part of the structure.
   static std::optional<std::string> constantText(const Array &array);
+  /// What a tensor is told as that is part of the structure of a program of its own sizes.
+  static std::optional<std::string> structureText(const Array &array);
   /// The tensor, whose memory is new, is this value.
   void bind(const Array &array, Number value);
   /// Before a tensor that was there when the tape began, and is all of its storage, is written:
@@ -131,7 +133,9 @@ public:
     std::vector<Array> inputs;
     std::vector<Value> outputs;
   };
-  /// `hasOwnSizes`: it is of the sizes that there are, and of no others.
+  /// `hasOwnSizes`: it is of the sizes that there are, and of no others. Then tensors that nobody
+  /// watches are part of the structure, too, where they are as a size is: few integers, as bounds of
+  /// labels, or one number that rules look for at each place, as a state's first zeros.
   Program program(std::span<const Number> outputs, bool hasOwnSizes = false) const;
 
   /// Leaves that were read (Array.h), and their values.
@@ -168,7 +172,8 @@ private:
   struct Input {
     Array array;
     Number value;
-    bool isFixed; // its sizes are part of the structure
+    bool isFixed;   // its sizes are part of the structure
+    bool isWatched; // it may be another tensor for whoever runs the program
   };
 
   static std::vector<Tape *> &live();

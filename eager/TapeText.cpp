@@ -168,19 +168,28 @@ Tape::Program Tape::program(std::span<const Number> outputs, bool hasOwnSizes) c
   for (const Step &step : steps_)
     if (isStrict_ && isUsed(step) && hasWindows(step.attributes))
       sizes.fix(pictureOf(values_[size_t(step.operands[0])].shape));
+  std::vector<std::pair<Number, std::string>> constants(constants_.begin(), constants_.end());
   for (const Input &input : inputs_) {
     if (!isNeeded[size_t(input.value)])
       continue;
+    if (auto text = hasOwnSizes && !input.isWatched ? structureText(input.array) : std::nullopt) {
+      constants.emplace_back(input.value, std::move(*text));
+      continue;
+    }
     sizes.name(input.array.shape());
     numbers[size_t(input.value)] = next++;
     program.inputs.push_back(input.array);
     program.text += "input " + typeText(sizes, values_[size_t(input.value)]) + "\n";
   }
-  for (const auto &[value, text] : constants_) {
+  for (const auto &[value, text] : constants) {
     if (!isNeeded[size_t(value)])
       continue;
     numbers[size_t(value)] = next++;
-    program.text += "const " + std::string(name(values_[size_t(value)].type)) + " " + text + "\n";
+    const auto &[type, shape] = values_[size_t(value)];
+    program.text += "const " + std::string(name(type)) + " " + text;
+    for (int64_t size : shape) // of numbers that are part of the structure, as they are themselves
+      program.text += " " + std::to_string(size);
+    program.text += "\n";
   }
   for (const Step &step : steps_) {
     if (!isUsed(step))

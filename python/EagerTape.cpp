@@ -66,28 +66,28 @@ struct ResultTypes {
 
 std::vector<Array> issued(const std::shared_ptr<Compiled> &compiled,
                           const std::vector<Tensor *> &inputs, const std::vector<Array> &types,
-                          eager::SpareResults *spare = nullptr) {
+                          eager::SpareResults *spare = nullptr, bool isAwaited = false) {
   std::vector<Array> arrays;
   arrays.reserve(inputs.size());
   for (Tensor *input : inputs)
     arrays.push_back(input->array);
-  return take(eager::issue(compiled, "program", arrays, types, spare));
+  return take(eager::issue(compiled, "program", arrays, types, spare, isAwaited));
 }
 
 nb::list run(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
-             const nb::list &types) {
+             const nb::list &types, bool isAwaited) {
   nb::list list;
-  for (Array &result : issued(compiled, inputs, ResultTypes(types).arrays))
+  for (Array &result : issued(compiled, inputs, ResultTypes(types).arrays, nullptr, isAwaited))
     list.append(nb::cast(Tensor{std::move(result)}));
   return list;
 }
 
 /// Co-executed steps and tapes ask who has a tensor, so that nothing is kept beside them.
 Results runPrepared(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
-                    const ResultTypes &types) {
+                    const ResultTypes &types, bool isAwaited) {
   bool isWatched = eager::Coexecution::current() || !Tape::recording().empty();
   std::shared_ptr<eager::SpareResults> spare = isWatched ? nullptr : types.spare;
-  std::vector<Array> arrays = issued(compiled, inputs, types.arrays, spare.get());
+  std::vector<Array> arrays = issued(compiled, inputs, types.arrays, spare.get(), isAwaited);
   return {std::move(arrays), std::move(spare)};
 }
 
@@ -128,8 +128,8 @@ void bindCompiled(nb::module_ &m) {
           "What is kept for intermediate results, once the programs on it that were issued are "
           "done.");
   nb::class_<Compiled>(m, "Compiled")
-      .def("run", runPrepared)
-      .def("run", run)
+      .def("run", runPrepared, nb::arg("inputs"), nb::arg("types"), nb::arg("is_awaited") = false)
+      .def("run", run, nb::arg("inputs"), nb::arg("types"), nb::arg("is_awaited") = false)
       .def("on", [](const Compiled &compiled,
                     std::shared_ptr<eager::SharedArenas> memory) { return compiled.on(memory); })
       .def_rw("text", &Compiled::text)

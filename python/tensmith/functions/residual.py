@@ -288,5 +288,5 @@ class Residual:
         return [*lines, f"{''.join(each + ', ' for each in out)} = got"] if out else lines
 
     def _graph(self, inputs, program, types, may_fail):
-        lines = [f"  inputs = [{', '.join(inputs)}]", f"  outs = {self.constant(program.run)}(inputs, {types})"]
-        return [*lines, "  outs[0].wait()"] if may_fail else lines  # which is known once it has run
+        is_awaited = may_fail or any(".item()" in line for line in self.after)
+        return [f"  outs = {self.constant(program.run)}([{', '.join(inputs)}], {types}, {is_awaited})"]

@@ -76,13 +76,21 @@ def inlined(g, text, inputs):
     for line in lines[len(inputs) :]:
         kind, _, rest = line.partition(" ")
         if kind == "const":
-            dtype, number = rest.split()
-            values.append(g.scalar(float(number), dtype))
+            values.append(_constant(g, *rest.split()))
         elif kind == "out":
             results.append(values[int(rest)])
         else:
             values += lowered(g, Step(line, names), values)
     return results
+
+
+def _constant(g, dtype, numbers, *sizes):
+    """Numbers of the structure: one for all elements, or one for each."""
+    shape, numbers = [int(size) for size in sizes], numbers.split(",")
+    if len(numbers) == 1:
+        number = numbers[0]
+        return g.broadcast(g.scalar(int(number) if number.lstrip("-").isdigit() and number != "-0" else float(number), dtype), shape)
+    return g.cast(g.reshape(g.ints([int(number) for number in numbers]), shape), dtype)
 
 
 def has_derivative(text):

@@ -21,10 +21,10 @@ class Program:
         compiled.text = self._text  # where a program is a step of another
         compiled.derives = has_derivative(text)
 
-    def run(self, inputs, types):
-        """Untold to tapes."""
+    def run(self, inputs, types, *is_awaited):
+        """Untold to tapes. is_awaited: whether to wait for the results, whose failure is raised here then."""
         _counts["runs"] += 1
-        return self.compiled.run(inputs, types)
+        return self.compiled.run(inputs, types, *is_awaited)
 
     def __call__(self, inputs, types):
         results = self.run(inputs, types)
