@@ -210,8 +210,8 @@ def _zeros(count, shape, dtype):
 def _walk(cases, root, widths, most):
     """Arrays of the objects below the root and itself, children first: cases, children's places, integers, floats; with room for `most`. And how many there are.
     """
-    kinds, children, integers, floats = [], [], [], []
-    (of_children, of_integers, of_floats) = widths
+    kinds, columns = [], ([], [], [])  # children, integers, floats: object after object
+    blanks = [(0,) * width for width in widths]
 
     def visit(x):
         for kind, case in enumerate(cases):
@@ -220,25 +220,25 @@ def _walk(cases, root, widths, most):
                 break
         else:
             raise LookupError("an object of a kind that was not met before")
-        below, whole, broken = found
+        below, *numbers = found
         places = [visit(each) for each in below]
         kinds.append(kind)
-        children.append(places)
-        integers.append(whole)
-        floats.append(broken)
+        for column, row, blank in zip(columns, (places, *numbers), blanks):
+            column.extend(row)
+            column.extend(blank[len(row) :])
         return len(kinds) - 1
 
     visit(root)
     count = len(kinds)
     room = max(count, most)
-    arrays = _padded(children, of_children, room, "int64"), _padded(integers, of_integers, room, "int64"), _padded(floats, of_floats, room, "float64")
+    if columns[1] and max(max(columns[1]), -min(columns[1])) >= LARGEST:
+        raise OverflowError("an integer of an object has more than 62 bits")
+    arrays = [_padded(column, width, room, dtype) for column, width, dtype in zip(columns, widths, ("int64", "int64", "float64"))]
     return numpy.array(kinds + [0] * (room - count)), *arrays, count
 
 
-def _padded(rows, width, room, dtype):
+def _padded(numbers, width, room, dtype):
+    """A row of so many numbers for each object, and rows of zeros."""
     result = numpy.zeros((room, width), dtype)
-    if dtype == "int64" and any(abs(each) >= LARGEST for row in rows for each in row):
-        raise OverflowError("an integer of an object has more than 62 bits")
-    for i, row in enumerate(rows):
-        result[i, : len(row)] = row
+    result.ravel()[: len(numbers)] = numbers
     return result
