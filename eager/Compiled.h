@@ -54,6 +54,8 @@ public:
   std::string text;
   /// Whether it is, among others, a backward pass, which computes the forward one again.
   bool derives = false;
+  /// Whether it has a loop, whose turns, and so its time, may depend on its inputs.
+  bool repeats = false;
 
 private:
   class Handles;
@@ -64,7 +66,7 @@ private:
   std::shared_ptr<const SharedArenas> memory_;
   std::unique_ptr<Session> session_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Handles>> idle_; // of runs that are over
+  mutable std::vector<std::unique_ptr<Handles>> idle_;   // of runs that are over
   mutable std::atomic<int64_t> nanoseconds_ = INT64_MAX; // of the last run
 };
 

@@ -119,11 +119,11 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
 }
 
 /// Whether whoever issues a run, and waits for it, is to do it there and then, with the
-/// interpreter's lock: nothing is under way, so nobody can touch what it reads, and it is over
-/// before another thread would get the lock.
+/// interpreter's lock: the engine has nothing to do, and gets nothing meanwhile, and the run takes
+/// no longer than the one before it.
 bool runsHere(const Compiled &compiled, std::span<const Array> inputs) {
   const Engine &engine = Engine::ofProcess();
-  return compiled.isShort() && engine.isIdle() && !engine.isTracing() &&
+  return !compiled.repeats && compiled.isShort() && engine.isIdle() && !engine.isTracing() &&
          std::ranges::all_of(inputs, [](const Array &x) { return x.isDense() && isReady(x); });
 }
 
@@ -143,6 +143,7 @@ void waitWhereMuchIsPending() {
 /// To the engine, which does it here where it has no other thread.
 void hand(Task task) {
   Engine &engine = Engine::ofProcess();
+  Engine::Announced announced(engine); // others may issue once the lock is let go of
   std::optional<LetGo> unlocked;
   if (engine.naive() || engine.threads() == 1)
     unlocked.emplace();
@@ -586,13 +587,14 @@ static Status writeAll(Arrays to, Arrays from) {
   return copyAll(std::move(copies));
 }
 
-/// The same of values that the list `from` alone has, pairwise, where no tape is told of it and
-/// no step is co-executed: these keep what they are told of.
+/// The same where no tape is told of it and no step is co-executed: these keep what they are told
+/// of. `taken`: the numbers of values that the list `from` alone has.
 static Status moveAll(Arrays to, Arrays from, std::span<const size_t> taken) {
   std::vector<const Storage *> uses;
+  // An operation that is over may have the storage yet, but does not look at it any more.
   auto isUsedOnce = [&](const Array &array) {
     if (array.storage().use_count() == 1)
-      return true; // an operation that is over may have it yet, and does not look at it
+      return true;
     if (uses.empty()) {
       for (const Array &each : from)
         uses.push_back(each.storage().get());
@@ -600,28 +602,31 @@ static Status moveAll(Arrays to, Arrays from, std::span<const size_t> taken) {
     }
     return std::ranges::equal_range(uses, array.storage().get()).size() == 1;
   };
-  std::vector<char> isTaken(to.size(), 0);
+  std::vector<char> isMoved(to.size(), 0);
   for (size_t i : taken)
-    isTaken[i] = !from[i].storage()->history && isUsedOnce(from[i]);
-  std::vector<Copy> copies; // which are left
+    isMoved[i] = !from[i].storage()->history && isUsedOnce(from[i]);
   for (size_t i = 0; i < to.size(); ++i) {
-    for (const Array &each : {std::cref(to[i]), std::cref(from[i])}) {
-      if (&each == &from[i] && !isTaken[i])
-        continue; // it gets what the place had: a write of it, too
-      if (Status status = beforeWrite(each); !status.ok())
+    if (Status status = beforeWrite(to[i]); !status.ok())
+      return status;
+    if (isMoved[i]) // it gets what the place had: a write of it, too
+      if (Status status = beforeWrite(from[i]); !status.ok())
         return status;
-    }
     if (Status status = Coexecution::read(to[i], /*toWrite=*/true); !status.ok())
       return status;
     if (Status status = readOfSteps({&from[i], 1}); !status.ok())
       return status;
-    // What a tape keeps of the place may be a copy that is under way.
-    bool isNow = isTaken[i] && Engine::ofProcess().isIdle() && !isShared(from[i]) &&
+  }
+  // What a tape keeps of a place may be a copy that is under way.
+  const Engine &engine = Engine::ofProcess();
+  bool isIdle = engine.isIdle() && !engine.isTracing(); // a trace has all that is written
+  std::vector<Copy> copies; // from the first on that takes longer than an exchange
+  for (size_t i = 0; i < to.size(); ++i) {
+    bool isNow = copies.empty() && isIdle && isMoved[i] && !isShared(from[i]) &&
                  canExchange(to[i], from[i]) && isReady(to[i]) && isReady(from[i]);
     if (isNow)
       exchange(*to[i].storage(), *from[i].storage());
     else
-      copies.push_back({to[i], from[i], isTaken[i] != 0});
+      copies.push_back({to[i], from[i], isMoved[i] != 0});
   }
   return copies.empty() ? Status() : copyAll(std::move(copies));
 }

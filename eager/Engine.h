@@ -80,8 +80,22 @@ public:
   bool isReady(Variable &variable);
   /// Whether the calling thread is doing an operation, and so must not wait for all.
   static bool isInTask();
-  /// Whether nothing is left to do: all variables are ready then.
-  bool isIdle() const { return unfinished_.load(std::memory_order_acquire) == 0; }
+  /// Whether nothing is left to do, and nothing is about to be pushed: all variables are ready
+  /// then.
+  bool isIdle() const {
+    return unfinished_.load(std::memory_order_acquire) == 0 &&
+           announced_.load(std::memory_order_acquire) == 0;
+  }
+  /// That an operation will be pushed, by whoever lets others issue before it is.
+  class Announced {
+  public:
+    explicit Announced(Engine &engine) : engine_(engine) { ++engine_.announced_; }
+    ~Announced() { --engine_.announced_; }
+    Announced(const Announced &) = delete;
+
+  private:
+    Engine &engine_;
+  };
   bool naive() const { return options_.naive; }
   bool isTracing() const { return tracing_.load(std::memory_order_relaxed); }
   void setNaive(bool naive);
@@ -126,7 +140,7 @@ private:
   std::condition_variable progress_, idle_;
   std::deque<Pushed *> ready_;
   std::vector<Pushed *> free_;
-  std::atomic<int64_t> unfinished_{0};
+  std::atomic<int64_t> unfinished_{0}, announced_{0};
   int workers_ = 0, waiting_ = 0;
   std::atomic<bool> tracing_{false};
   int64_t traceStart_ = 0;

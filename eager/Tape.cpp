@@ -143,11 +143,11 @@ static std::optional<std::string> textOfSpecial(double number) {
   return std::nullopt;
 }
 
-/// Whether its elements can be told now, and are as they are for good.
+/// Whether its elements can be told now, and nobody but the tape's program has a say in them.
 static bool isSettled(const Array &array) {
   const Storage &storage = *array.storage();
-  return array.isDense() && !storage.leaf && storage.steps == 0 && !isComplex(array.type()) &&
-         storage.bytes == array.size() * byteSize(array.type()) &&
+  return array.isDense() && !storage.leaf && storage.steps == 0 && !storage.isShared() &&
+         !isComplex(array.type()) && storage.bytes == array.size() * byteSize(array.type()) &&
          Engine::ofProcess().isReady(array.storage()->variable);
 }
 
@@ -159,7 +159,8 @@ std::optional<std::string> Tape::constantText(const Array &array) {
 
 std::optional<std::string> Tape::structureText(const Array &array) {
   constexpr int64_t kMostNumbers = 64; // as the rows of a batch, from which labels are picked
-  if (array.size() == 0 || !isSettled(array))
+  // The text must not depend on how far the engine is.
+  if (array.size() == 0 || !wait(array).ok() || !isSettled(array))
     return std::nullopt;
   HostTensor tensor = array.asHostTensor();
   const std::byte *data = array.data();

@@ -134,8 +134,8 @@ public:
     std::vector<Value> outputs;
   };
   /// `hasOwnSizes`: it is of the sizes that there are, and of no others. Then tensors that nobody
-  /// watches are part of the structure, too, where they are as a size is: few integers, as bounds of
-  /// labels, or one number that rules look for at each place, as a state's first zeros.
+  /// watches are part of the structure, too, where they are as a size is: few integers, as bounds
+  /// of labels, or one number that rules look for at each place, as a state's first zeros.
   Program program(std::span<const Number> outputs, bool hasOwnSizes = false) const;
 
   /// Leaves that were read (Array.h), and their values.

@@ -25,7 +25,6 @@
 #include <bit>
 #include <cmath>
 #include <map>
-#include <set>
 
 #if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
 #define TENSMITH_VERSIONS 1
@@ -336,7 +335,7 @@ public:
     std::vector<PyObject *> many(count_ > 256 ? size_t(count_) : 0);
     PyObject **at = count_ > 256 ? many.data() : few;
     std::vector<nb::object> parts; // which the objects that they are of need not keep
-    if (!left_.empty()) {
+    if (isSettled_) {
       std::copy(settled_.begin(), settled_.end(), at);
       set(at, values);
       if (doesLeft(at, parts))
@@ -346,7 +345,7 @@ public:
     for (size_t i = 0; i < steps_.size(); ++i)
       if (!does(steps_[i], at, parts))
         return nb::int_(i);
-    if (left_.empty())
+    if (!isSettled_)
       settle(at);
     return taken(at, std::move(result));
   }
@@ -498,10 +497,10 @@ private:
     for (const auto &[step, dict, version] : left_) {
       if (!dict && !does(*step, at, parts))
         return false;
-      if (dict && (at[step->from] != dict || versionOf(dict) != version)) {
+      if (dict && (at[step->from] != dict || !PyDict_Check(dict) || versionOf(dict) != version)) {
         for (Step &each : steps_)
           each.isLoose |= isOfDict(each) && each.from == step->from;
-        left_.clear();
+        isSettled_ = false;
         return false;
       }
     }
@@ -510,6 +509,8 @@ private:
 
   void settle([[maybe_unused]] PyObject *const *at) {
 #if TENSMITH_VERSIONS
+    isSettled_ = true;
+    left_.clear();
     settled_.assign(at, at + count_);
     std::vector<bool> isKnown(size_t(count_), false), isVersioned(size_t(count_), false);
     std::fill_n(isKnown.begin() + values_, constants_.size(), true);
@@ -682,7 +683,8 @@ private:
   std::vector<PyObject *> constants_;
   std::vector<Step> steps_;
   std::vector<PyObject *> settled_; // the registers of the last call for which all steps held
-  std::vector<Left> left_;          // empty: all steps are to be done
+  std::vector<Left> left_;
+  bool isSettled_ = false; // else all steps are to be done
   std::vector<OfTensor> tensors_;
   std::vector<OfFunction> functions_;
   std::vector<ClassGuard> classes_;

@@ -133,7 +133,8 @@ void bindCompiled(nb::module_ &m) {
       .def("on", [](const Compiled &compiled,
                     std::shared_ptr<eager::SharedArenas> memory) { return compiled.on(memory); })
       .def_rw("text", &Compiled::text)
-      .def_rw("derives", &Compiled::derives);
+      .def_rw("derives", &Compiled::derives)
+      .def_rw("repeats", &Compiled::repeats);
   m.def("load_bytes",
         [](nb::bytes bytes) { return compiledOf(Module::load(bytes.c_str(), bytes.size())); });
   m.def("load_file", [](const std::string &path, uint64_t bytes) {

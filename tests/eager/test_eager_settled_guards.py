@@ -126,3 +126,60 @@ def test_settled_calls_keep_nothing_of_the_program_alive(x):
     gc.collect()
     assert outer() is None
     check(Scaled(1.0), x)
+
+
+def written(tensors, x):
+    for each in tensors:
+        each[...] = each * 2 + x
+    return tensors[0] + tensors[-1]
+
+
+def partly_written(tensors, x):
+    for each in tensors[:-1]:
+        each[...] = each * 2 + tensors[-1]
+    return tensors[0] + x
+
+
+def counted(things, x):
+    """What is written to one is read of the next."""
+    total = x
+    for each in things:
+        total = total * 2 + each.inner
+        each.inner = total
+    return total
+
+
+def tensors_of(things):
+    return [each.inner if isinstance(each, Scaled) else each for each in things]
+
+
+@pytest.mark.parametrize("program", [written, partly_written, counted])
+@pytest.mark.parametrize("count", [2, 3, 12])
+def test_what_becomes_one_is_seen_however_much_has_changed(program, count, x):
+    """Two tensors that share memory, or two objects that are one, among those that have changed or beside them; then distinct ones again."""
+
+    def made(number):
+        tensor = tnp.asarray([number, 1.0], dtype=tnp.float32)
+        if program is not counted:
+            return tensor
+        thing = Scaled(1.0)
+        thing.inner = tensor
+        return thing
+
+    converted, changes = ts.function(program), [(), (0,), (count - 1,), tuple(range(count)), tuple(range(1, count))]
+    ours, theirs = ([made(float(i)) for i in range(count)] for _ in range(2))
+    for changed in changes * 2:
+        for is_one in (False, True):
+            for mine in (ours, theirs):
+                for i in changed:
+                    mine[i] = made(7.0 + i)
+                if is_one and program is partly_written:
+                    mine[-1] = mine[0][:]
+                elif is_one:
+                    mine[0] = mine[-1][:] if program is written else mine[-1]
+            for _ in range(3):
+                assert converted(ours, x).tolist() == program(theirs, x).tolist()
+                assert [each.tolist() for each in tensors_of(ours)] == [each.tolist() for each in tensors_of(theirs)]
+        for mine in (ours, theirs):
+            mine[0], mine[-1] = made(0.5), made(0.25)
+    assert converted.statistics()["converted"] > 0

@@ -149,5 +149,5 @@ class Numbers:
     def _code_of_element(self, tensor, convert):
         """Of the tensor as it is now."""
         number = self.tape.read(tensor)
-        return lambda: self.residual.let(f"{self.residual.constant(convert)}(outs[{self.output_of(number)}].item())", 1, "p")
+        return lambda: self.residual.element(convert, self.output_of(number))
 

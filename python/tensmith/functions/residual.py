@@ -95,6 +95,7 @@ class Residual:
     def __init__(self):
         self.scopes = []
         self.after, self.effects = [], []
+        self.reads_results = False  # Python's code reads what the graph gives
         self.assumptions, self.constants = [], {}
         self._names, self._count, self._assumed = {}, 0, set()
         self._steps, self._lines, self._levels = [], [], {}  # by levels; levels of names: of what a list reads, and of Python's lines behind it
@@ -146,6 +147,11 @@ class Residual:
         name = self.name(letter)
         self._line(f"{name} = {code}", stage, name)
         return name
+
+    def element(self, convert, output):
+        """The name of the number that the graph's output of that number holds."""
+        self.reads_results = True
+        return self.let(f"{self.constant(convert)}(outs[{output}].item())", 1, "p")
 
     def fetch(self, code, how, key=None):
         """The name of what is read of an object of a name: its own `dict`, a dict's `key`, an `item` of a list or tuple, a `part` of an object of a
@@ -288,5 +294,4 @@ class Residual:
         return [*lines, f"{''.join(each + ', ' for each in out)} = got"] if out else lines
 
     def _graph(self, inputs, program, types, may_fail):
-        is_awaited = may_fail or any(".item()" in line for line in self.after)
-        return [f"  outs = {self.constant(program.run)}([{', '.join(inputs)}], {types}, {is_awaited})"]
+        return [f"  outs = {self.constant(program.run)}([{', '.join(inputs)}], {types}, {may_fail or self.reads_results})"]

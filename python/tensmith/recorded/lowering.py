@@ -9,7 +9,7 @@ import re
 from .. import ElementType, Error, formulas
 from ..lowerings import Table
 from ..stablehlo.graph import Graph
-from .texts import decoded
+from .texts import decoded, texts_within
 
 # Of the graph, the step's attributes, its results' types and its operands.
 _TABLE = Table()
@@ -95,6 +95,10 @@ def _constant(g, dtype, numbers, *sizes):
 
 def has_derivative(text):
     return "\nderivative|" in text
+
+
+def has_loop(text):
+    return any(f"\n{name}|" in each for each in (text, *texts_within(text)) for name in ("while", "loop"))
 
 
 def lowered(g, step, values):

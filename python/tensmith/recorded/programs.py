@@ -5,7 +5,7 @@ import threading
 
 from .. import _eager, _tensmith
 from ..lowered import bytes_of, settings_of
-from .lowering import graph_of, has_derivative
+from .lowering import graph_of, has_derivative, has_loop
 from .texts import encoded
 
 _lock = threading.Lock()
@@ -20,6 +20,7 @@ class Program:
         self.compiled, self._text = compiled, encoded(text)
         compiled.text = self._text  # where a program is a step of another
         compiled.derives = has_derivative(text)
+        compiled.repeats = has_loop(text)
 
     def run(self, inputs, types, *is_awaited):
         """Untold to tapes. is_awaited: whether to wait for the results, whose failure is raised here then."""
