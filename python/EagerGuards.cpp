@@ -201,17 +201,21 @@ struct ClassGuard {
   }
 };
 
-/// Whether tensors that are written share no memory with each other, nor with those that are read.
-/// Of lists it is their elements; false where something is no tensor. Where the tensors that are
-/// written are those of the call before, which is what a step of training writes, only what is read
-/// and has changed is looked for.
+/// Whether tensors that are written may be, and share no memory with each other, nor with those that
+/// are read. Of lists it is their elements; false where something is no tensor. Where the tensors
+/// that are written are those of the call before, which is what a step of training writes, only what
+/// is read and has changed is looked for. A storage is the only one on its memory, unless somebody
+/// else shares that: then several may be on parts of it.
 class Apart {
 public:
   bool operator()(std::span<PyObject *const> written, std::span<PyObject *const> read) {
     now_.clear();
+    shared_.clear();
+    isWritten_ = true;
     auto addsOrItsElements = [this](PyObject *x) { return adds(x) || addsElements(x); };
     if (!std::ranges::all_of(written, addsOrItsElements))
       return false;
+    isWritten_ = false;
     size_t count = now_.size();
     if (!std::ranges::all_of(read, addsOrItsElements))
       return false;
@@ -229,6 +233,8 @@ public:
       if ((i >= known || now_[i] != last_[i]) &&
           std::binary_search(own_.begin(), own_.end(), now_[i]))
         return false;
+    if (shared_.size() > 1 && !isSharedApart())
+      return false;
     last_.swap(now_);
     count_ = count;
     return true;
@@ -237,9 +243,26 @@ public:
 private:
   bool adds(PyObject *x) {
     const Array *array = arrayOf(x);
-    if (array)
-      now_.push_back(array->storage().get());
-    return array != nullptr;
+    if (!array || (isWritten_ && !eager::checkWritable(*array).ok()))
+      return false;
+    const eager::Storage &storage = *array->storage();
+    now_.push_back(&storage);
+    if (storage.isShared())
+      shared_.push_back({storage.data, storage.data + storage.bytes, isWritten_});
+    return true;
+  }
+
+  bool isSharedApart() {
+    std::ranges::sort(shared_, {}, &Range::begin);
+    const std::byte *end = nullptr, *endOfWritten = nullptr; // of those that begin before
+    for (const Range &range : shared_) {
+      if (range.begin < endOfWritten || (range.isWritten && range.begin < end))
+        return false;
+      end = std::max(end, range.end);
+      if (range.isWritten)
+        endOfWritten = std::max(endOfWritten, range.end);
+    }
+    return true;
   }
 
   /// Not those of lists within it, which may be itself.
@@ -256,6 +279,12 @@ private:
   // read; those that were written, sorted.
   std::vector<const void *> now_, own_, last_;
   size_t count_ = 0;
+  struct Range {
+    const std::byte *begin, *end;
+    bool isWritten;
+  };
+  std::vector<Range> shared_; // memory that others have, too, of the call
+  bool isWritten_ = false;    // what is added now
 };
 
 /// Whether objects are distinct. Most are those of the call before, which were: then those that

@@ -114,6 +114,7 @@ class Function:
             try:
                 entry = self._record(arguments, named)
             except NotConvertible as refusal:
+                refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None  # which keep what the call was of
                 self._refusals += 1
                 self._reasons.append(refusal)
                 return None

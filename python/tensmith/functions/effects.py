@@ -135,7 +135,7 @@ class Effects:
         for entry in recording.inputs:
             if entry.copy.requires_grad:
                 self._gradient(entry)
-        for container, kind, key in recording.written.values():
+        for container, kind, key in self._in_order(list(recording.written.values())):
             self._place(container, kind, key)
         for x, elements in recording.admitted.values():
             self._elements(x, elements)
@@ -157,8 +157,9 @@ class Effects:
             tensors[1] += tuple(values)
             codes[1].append(code)
         if not _eager.apart(*tensors):
-            raise NotConvertible("a tensor is written whose memory is another one's, too")
-        self.residual.check_several("apart", *codes, Assumption("constant", "tensors that are written share no memory", self.recording.line, None))
+            raise NotConvertible("a tensor is written that may not be, or whose memory is another one's, too")
+        what = "tensors that are written may be, and share no memory"
+        self.residual.check_several("apart", *codes, Assumption("constant", what, self.recording.line, None))
         numbers = self.residual.constant([self.recording.output(entry.copy) for entry in written])
         self._do(f"{self.residual.constant(_eager.assign_all)}([{', '.join(codes[0])}], outs, {numbers})")
 
@@ -182,6 +183,29 @@ class Effects:
                 self._do(f"{entry.code}.grad = None")
             elif changed:
                 self._do(f"{entry.code}.grad = {self.code_of(last)}")
+
+    def _in_order(self, places):
+        """The places that are written, so that an object's attributes come to be in the order that they have now: those that were removed and set again are
+        removed first, and set in that order.
+        """
+        from ..nn.module import Module
+
+        first, last = [], []
+        moved = {}  # id of an object -> its attributes that come behind others than before
+        for container, kind, key in places:
+            if kind != "attr" or isinstance(container, Module) or id(container) in moved:
+                continue
+            before, now = self.recording.kept(container), vars(container)
+            written = [name for other, how, name in places if other is container and how == "attr"]
+            expected = [name for name in before if name in now] + [name for name in written if name not in before and name in now]
+            same = next((i for i, (a, b) in enumerate(zip(expected, now)) if a != b), len(now))
+            moved[id(container)] = {name: i for i, name in enumerate(now) if i >= same and name in written}
+        for container, kind, key in places:
+            is_moved = kind == "attr" and key in moved.get(id(container), ())
+            (last if is_moved else first).append((container, kind, key))
+            if is_moved and key in self.recording.kept(container):
+                self._do(f"{self.residual.constant(_removed)}({self.code_of(container)}, {key!r})")
+        return first + sorted(last, key=lambda place: moved[id(place[0])][place[2]])
 
     def _place(self, container, kind, key):
         from ..nn.module import Module
@@ -208,7 +232,7 @@ class Effects:
             if len(x) != len(before) or any(a is not b for a, b in zip(x, before)):
                 self._do(f"{owner}[:] = [{', '.join(map(self.code_of, x))}]")
             return
-        same_order = list(x)[: len(before)] == list(before)
+        same_order = len(x) >= len(before) and all(a is b for a, b in zip(x, before))
         if not same_order:
             self._do(f"{owner}.clear()")
         for key, value in x.items():

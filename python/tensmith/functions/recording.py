@@ -365,7 +365,7 @@ class Recording(Numbers):
         """An input of the graph: what `code` gives before each run. The program works on a copy of what the tape watches, which has the elements of `given`."""
         if self.is_of_case(code):
             raise NotConvertible(f"{what} is a tensor of an object of a recursion")
-        with self._before_regions():
+        with self._outside():
             watched = _eager.copy(tensor if given is None else given)
             if tensor.requires_grad:
                 watched.requires_grad = True
@@ -387,9 +387,11 @@ class Recording(Numbers):
         return self.made(f"{self.residual.constant(_eager.from_list)}({code}, {self.residual.constant(dtype)})", asarray(value, dtype=dtype))
 
     @contextlib.contextmanager
-    def _before_regions(self):
-        """Whatever a branch or a loop of the graph reads of the world is there before it."""
-        tapes = list(_eager.recording()) if self.regions else []
+    def _outside(self):
+        """What is read of the world is there before the branches and loops of the graph, and it is nothing that the program records: its recordings are of the copy,
+        as those of a call that runs as it is are of the tensor.
+        """
+        tapes = list(_eager.recording())
         for tape in reversed(tapes):
             tape.end()
         if tapes:
@@ -537,6 +539,10 @@ class Recording(Numbers):
             self._keep(x, list(x))
         x.extend(values)
 
+    def kept(self, x):
+        """What an object or a dict that is written had at the begin."""
+        return self._snapshots[id(x)][1]
+
     def _keep(self, x, snapshot):
         self._snapshots.setdefault(id(x), (x, snapshot))
 
@@ -597,7 +603,7 @@ class Recording(Numbers):
             if isinstance(x, list):
                 x[:] = before
             elif isinstance(x, dict):
-                if x.keys() != before.keys() or any(x[key] is not before[key] for key in before):
+                if len(x) != len(before) or any(a is not b or x[a] is not before[b] for a, b in zip(x, before)):
                     x.clear()
                     x.update(before)
             elif isinstance(x, types.CellType):
