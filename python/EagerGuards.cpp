@@ -201,11 +201,11 @@ struct ClassGuard {
   }
 };
 
-/// Whether tensors that are written may be, and share no memory with each other, nor with those that
-/// are read. Of lists it is their elements; false where something is no tensor. Where the tensors
-/// that are written are those of the call before, which is what a step of training writes, only what
-/// is read and has changed is looked for. A storage is the only one on its memory, unless somebody
-/// else shares that: then several may be on parts of it.
+/// Whether tensors that are written may be, and share no memory with each other, nor with those
+/// that are read. Of lists it is their elements; false where something is no tensor. Where the
+/// tensors that are written are those of the call before, which is what a step of training writes,
+/// only what is read and has changed is looked for. A storage is the only one on its memory, unless
+/// somebody else shares that: then several may be on parts of it.
 class Apart {
 public:
   bool operator()(std::span<PyObject *const> written, std::span<PyObject *const> read) {
