@@ -208,6 +208,40 @@ def test_memory_that_two_tensors_have_by_way_of_others_is_one(program, how):
         assert ours.v.tolist() == theirs.v.tolist() and ours.w.tolist() == theirs.w.tolist()
 
 
+def halved(a):
+    a.one.number = a.one.number * 0.5
+    return a.one.number + a.other.number
+
+
+def test_objects_that_come_to_have_one_dict_of_attributes():
+    converted = ts.function(halved)
+    ours, theirs = (Thing(one=Thing(number=8.0), other=Thing(number=2.0)) for _ in range(2))
+    for _ in range(4):
+        assert converted(ours) == halved(theirs)
+    assert converted.statistics()["converted"] >= 2
+    for a in (ours, theirs):
+        a.one.__dict__ = a.other.__dict__
+    for _ in range(4):
+        assert converted(ours) == halved(theirs)
+
+
+def test_modules_that_come_to_have_one_table_of_parameters():
+    def program(first, second):
+        first.weight[...] = first.weight * 2.0
+        return tnp.sum(second.weight)
+
+    found = []
+    for convert in (lambda each: each, ts.function):
+        nn.manual_seed(5)
+        first, second, call = nn.Linear(2, 2), nn.Linear(2, 2), convert(program)
+        for each in (*first.parameters(), *second.parameters()):
+            each.requires_grad = False
+        sums = [float(call(first, second)) for _ in range(4)]
+        first.__dict__["_parameters"] = second.__dict__["_parameters"]
+        found.append(sums + [float(call(first, second)) for _ in range(3)])
+    assert numpy.allclose(*found, rtol=1e-5)
+
+
 # ---- what is let go of
 
 

@@ -247,8 +247,9 @@ class Effects:
         result = self.code_of(result)
         self.collect()
         self._check_chosen()
-        if len(recording.mutable) > 1:
-            residual.check_several("distinct", recording.mutable, [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
+        mutable = list(dict.fromkeys(recording.mutable))  # a dict may be read as it is, and as what an object's attributes stand in
+        if len(mutable) > 1:
+            residual.check_several("distinct", mutable, [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
         if not recording.graph_outputs:
             return Ended(residual, result, [])
         text, arrays, kinds = recording.tape.program(recording.graph_outputs, recording.opening.is_of_one_size())

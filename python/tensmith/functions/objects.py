@@ -191,9 +191,11 @@ class Objects:
             r.check(self._table(known[1], *tables), "lacks", name, "attribute's type", f"{known[2]} has no own {name}")
 
     def _table(self, code, *tables):
-        code = self.recording.residual.fetch(code, "dict")
+        """The name of the dict that an object's attributes stand in, which is no other object's."""
+        r = self.recording
+        code = r.own(r.residual.fetch(code, "dict"))
         for each in tables:
-            code = self.recording.residual.fetch(code, "key", each)
+            code = r.own(r.residual.fetch(code, "key", each))
         return code
 
     def _place(self, x, name, value, *tables):

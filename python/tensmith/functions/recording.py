@@ -101,6 +101,7 @@ class Recording(Numbers):
         self.admitted = {}  # id of a list or dict -> its elements as they were read
         self.tails = {}  # id of a list that was only appended to -> (list, length before)
         self.mutable = []  # codes of objects that must stay distinct
+        self._owned = set()  # those of objects' own dicts
         self.inputs, self._by_tensor = [], {}
         self.graph_outputs, self._output_places = [], {}
         self.gradient_uses = {}  # id of a tensor's copy -> whether its gradient was first "read" or "written"
@@ -216,6 +217,13 @@ class Recording(Numbers):
 
     def is_outside(self, x):
         return self.known(x) is not None
+
+    def own(self, code):
+        """The dict of a name is one object's alone: what is written to that is read of no other one."""
+        if code not in self._owned and not self.is_of_case(code):
+            self._owned.add(code)
+            self.mutable.append(code)
+        return code
 
     def know(self, x, code, what):
         known = self.case.known if self.is_of_case(code) else self._known

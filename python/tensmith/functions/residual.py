@@ -14,6 +14,7 @@ Source: Jeong et al., JANUS, NSDI 2019: assertions, and state written back at th
 """
 
 import re
+import sys
 
 from .. import _eager
 from .scalars import NotConvertible
@@ -157,6 +158,8 @@ class Residual:
         """The name of what is read of an object of a name: its own `dict`, a dict's `key`, an `item` of a list or tuple, a `part` of an object of a
         built-in type, by its name. Nothing of the program's runs, whatever the object is: its type is an assumption.
         """
+        if type(key) is str:
+            key = sys.intern(key)  # one place has one name
         text = _READS[how].format(code, self.constant(key) if how == "key" else key)
         if scope := self.scope_of(code):
             return self._let_within(scope, text, "v")
