@@ -141,6 +141,40 @@ def test_keys_and_attributes_come_to_be_in_the_order_of_the_function(program):
     assert converted.statistics()["converted"] >= 2, converted.explain()
 
 
+class WithOne:
+    number = 8
+
+
+class ModuleWithOne(nn.Module):
+    number = 8
+
+
+def set_for_a_while(a):
+    a.thing.number = 1
+    total = a.thing.number + a.count
+    del a.thing.number
+    return total
+
+
+def taken_off(a):
+    a.thing.number = 1
+    a.thing.number = a.thing.number + a.count
+    if a.count > 2:
+        del a.thing.number
+    return a.thing.number
+
+
+@pytest.mark.parametrize("kind", [WithOne, ModuleWithOne])
+@pytest.mark.parametrize("program", [set_for_a_while, taken_off])
+def test_what_a_class_has_under_a_name_does_not_become_its_objects(program, kind):
+    converted, ours, theirs = ts.function(program), Thing(thing=kind(), count=1), Thing(thing=kind(), count=1)
+    for count in (1, 1, 1, 3, 3, 3, 1, 1):
+        ours.count = theirs.count = count
+        assert converted(ours) == program(theirs)
+        assert vars(ours.thing).get("number") == vars(theirs.thing).get("number")
+    assert converted.statistics()["converted"] >= 3, converted.explain()
+
+
 # ---- what may not be written, and what others share
 
 

@@ -1,11 +1,13 @@
 """The end of a recorded call: its result and all that it has changed, as code over the residual's names and the graph's outputs."""
 
+import contextlib
 import types
 
 from .. import _eager
 from ..numpy.dtypes import Tensor
 from ..recorded import program_of
 from .recording import CONSTANTS, IDENTITIES, is_member, is_plain_class
+from .objects import TABLES
 from .regions import MISSING, UNCLEAR
 from .residual import Assumption
 from .scalars import NotConvertible, Traced
@@ -217,7 +219,10 @@ class Effects:
         if kind == "global":
             now, place, remove = container.get(key, MISSING), f"{owner}[{key!r}]", f"{owner}.pop({key!r}, None)"
         else:
-            now, place, remove = getattr(container, key, MISSING), f"{owner}.{key}", f"{self.residual.constant(_removed)}({owner}, {key!r})"
+            # Its own: what its class has under the name is no matter of the object's.
+            tables = [vars(container), *(vars(container)[table] for table in TABLES if isinstance(container, Module))]
+            now = next((table[key] for table in tables if key in table), MISSING)
+            place, remove = f"{owner}.{key}", f"{self.residual.constant(_removed)}({owner}, {key!r})"
         if kind == "attr" and isinstance(container, Module) and isinstance(now, CONSTANTS):
             # As `Module.__setattr__` does it, which takes longer, and each step may say of all its modules that they are trained.
             table, value = self.residual.fetch(owner, "dict"), self.code_of(now)
@@ -285,5 +290,5 @@ def _instance(kind, attributes):
 
 
 def _removed(x, name):
-    if hasattr(x, name):
+    with contextlib.suppress(AttributeError):  # it has none of its own
         delattr(x, name)

@@ -15,7 +15,7 @@ from .residual import MISSING as NOTHING
 from .scalars import NotConvertible, Traced
 
 _CONTAINERS = (list, dict, tuple, str, bytes, range, set, frozenset, int, float, bool, type(None), slice)
-_TABLES = ("_parameters", "_buffers", "_modules")
+TABLES = ("_parameters", "_buffers", "_modules")
 # Attributes of a class by those of `type` that are texts.
 _OF_CLASSES = ("__name__", "__qualname__")
 # What a class gives as it has it, or as a function of a built-in type.
@@ -176,7 +176,7 @@ class Objects:
                 return types.MethodType(r.root(found, name), x)
             return self._bound_to_class(cls, name, found, None)
         if self._is_module(x):
-            for table in _TABLES:
+            for table in TABLES:
                 if name in x.__dict__[table]:
                     return self._place(x, name, x.__dict__[table][name], table)
                 self._lacks(x, name, table)
@@ -246,7 +246,7 @@ class Objects:
         self.recording.note_place(x, "attr", name, get, lambda value: self._set_merged(x, name, value))
 
     def _is_in_tables(self, x, name):
-        return self._is_module(x) and any(name in x.__dict__[table] for table in _TABLES)
+        return self._is_module(x) and any(name in x.__dict__[table] for table in TABLES)
 
     def _set_merged(self, x, name, value):
         if value is MISSING or value is UNCLEAR:
