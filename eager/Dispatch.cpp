@@ -558,11 +558,41 @@ Status copyAll(std::vector<Copy> copies) {
 
 } // namespace
 
-/// Writes what tapes have been told of. A co-executed step that is under way may put it off.
-static Status writeAll(Arrays to, Arrays from) {
-  for (const Array &each : to)
-    if (Status status = beforeWrite(each); !status.ok())
+/// Which of the values, by number, become their places' own memory: of those that the list alone
+/// has
+/// (`taken`) each that is there once.
+static std::vector<char> movedOf(Arrays from, std::span<const size_t> taken) {
+  std::vector<const Storage *> uses;
+  // An operation that is over may have the storage yet, but does not look at it any more.
+  auto isUsedOnce = [&](const Array &array) {
+    if (array.storage().use_count() == 1)
+      return true;
+    if (uses.empty()) {
+      for (const Array &each : from)
+        uses.push_back(each.storage().get());
+      std::ranges::sort(uses);
+    }
+    return std::ranges::equal_range(uses, array.storage().get()).size() == 1;
+  };
+  std::vector<char> isMoved(from.size(), 0);
+  for (size_t i : taken)
+    isMoved[i] = !from[i].storage()->history && isUsedOnce(from[i]);
+  return isMoved;
+}
+
+/// Writes what tapes have been told of. A co-executed step that is under way may put it off. Values
+/// whose numbers are given are nobody else's.
+static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {}) {
+  // Tapes and co-executed steps keep what they are told of.
+  bool isKept = !Tape::recording().empty() || Coexecution::current();
+  std::vector<char> isMoved = movedOf(from, isKept ? std::span<const size_t>() : taken);
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (Status status = beforeWrite(to[i]); !status.ok())
       return status;
+    if (isMoved[i]) // it gets what the place had: a write of it, too
+      if (Status status = beforeWrite(from[i]); !status.ok())
+        return status;
+  }
   std::vector<size_t> left;
   left.reserve(to.size());
   if (Coexecution *step = Coexecution::current()) {
@@ -577,50 +607,14 @@ static Status writeAll(Arrays to, Arrays from) {
       left.push_back(i);
     }
   }
-  std::vector<Copy> copies;
-  copies.reserve(left.size());
-  for (size_t i : left) {
+  for (size_t i : left)
     if (Status status = readOfSteps({&from[i], 1}); !status.ok())
       return status;
-    copies.push_back({to[i], from[i]});
-  }
-  return copyAll(std::move(copies));
-}
-
-/// The same where no tape is told of it and no step is co-executed: these keep what they are told
-/// of. `taken`: the numbers of values that the list `from` alone has.
-static Status moveAll(Arrays to, Arrays from, std::span<const size_t> taken) {
-  std::vector<const Storage *> uses;
-  // An operation that is over may have the storage yet, but does not look at it any more.
-  auto isUsedOnce = [&](const Array &array) {
-    if (array.storage().use_count() == 1)
-      return true;
-    if (uses.empty()) {
-      for (const Array &each : from)
-        uses.push_back(each.storage().get());
-      std::ranges::sort(uses);
-    }
-    return std::ranges::equal_range(uses, array.storage().get()).size() == 1;
-  };
-  std::vector<char> isMoved(to.size(), 0);
-  for (size_t i : taken)
-    isMoved[i] = !from[i].storage()->history && isUsedOnce(from[i]);
-  for (size_t i = 0; i < to.size(); ++i) {
-    if (Status status = beforeWrite(to[i]); !status.ok())
-      return status;
-    if (isMoved[i]) // it gets what the place had: a write of it, too
-      if (Status status = beforeWrite(from[i]); !status.ok())
-        return status;
-    if (Status status = Coexecution::read(to[i], /*toWrite=*/true); !status.ok())
-      return status;
-    if (Status status = readOfSteps({&from[i], 1}); !status.ok())
-      return status;
-  }
   // What a tape keeps of a place may be a copy that is under way.
   const Engine &engine = Engine::ofProcess();
   bool isIdle = engine.isIdle() && !engine.isTracing(); // a trace has all that is written
   std::vector<Copy> copies; // from the first on that takes longer than an exchange
-  for (size_t i = 0; i < to.size(); ++i) {
+  for (size_t i : left) {
     bool isNow = copies.empty() && isIdle && isMoved[i] && !isShared(from[i]) &&
                  canExchange(to[i], from[i]) && isReady(to[i]) && isReady(from[i]);
     if (isNow)
@@ -670,9 +664,7 @@ Status assignAll(Arrays to, Arrays from, std::span<const size_t> taken) {
         !status.ok())
       return status;
   }
-  if (Tape::recording().empty() && !Coexecution::current())
-    return moveAll(to, from, taken);
-  return writeAll(to, from);
+  return writeAll(to, from, taken);
 }
 
 Status copyInto(const Array &to, const Array &source) { return copyAll({{to, source}}); }

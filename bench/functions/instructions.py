@@ -6,7 +6,7 @@
 The steps are those of measure.py. Callgrind counts a process that takes a step so often, one that takes it twice as often, and one in which each step reads and checks what its call depends
 on 20 times more: so `step` and `guards` are instructions of one step and of one round of reads and checks, with nothing of loading or conversion in them, and `part` is their quotient.
 Reads are in it, which a step without guards would do, too. Checks of numbers that Python computes are not, which these steps have none of. Clocks and load change little: what is left is workers
-that wait for each other. Callgrind has no AVX-512: kernels are those of AVX2, in cache entries of their own; a process that compiles any is counted again.
+that wait for each other. A counted graph takes longer than one that runs where it is issued, so it is the engine's, and `step` has that, too. Callgrind has no AVX-512: kernels are those of AVX2, in cache entries of their own; a process that compiles any is counted again.
 What has to be there: valgrind.
 """
 

@@ -94,8 +94,7 @@ def traced(converted, x):
     return result, _eager.end_trace().count('"program"')
 
 
-def test_a_short_awaited_graph_is_no_operation_of_the_engine(x):
-    """While a trace is taken it is one, so that it is seen there."""
+def test_a_trace_has_a_graph_that_runs_where_it_is_issued_else(x):
     converted = ts.function(read)
     for _ in range(3):
         converted(x)

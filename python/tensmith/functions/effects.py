@@ -6,8 +6,8 @@ import types
 from .. import _eager
 from ..numpy.dtypes import Tensor
 from ..recorded import program_of
-from .recording import CONSTANTS, IDENTITIES, is_member, is_plain_class
 from .objects import TABLES
+from .recording import CONSTANTS, IDENTITIES, is_member, is_plain_class
 from .regions import MISSING, UNCLEAR
 from .residual import Assumption
 from .scalars import NotConvertible, Traced
@@ -137,8 +137,9 @@ class Effects:
         for entry in recording.inputs:
             if entry.copy.requires_grad:
                 self._gradient(entry)
-        for container, kind, key in self._in_order(list(recording.written.values())):
+        for container, kind, key in recording.written.values():
             self._place(container, kind, key)
+        self._order()
         for x, elements in recording.admitted.values():
             self._elements(x, elements)
         for x, count in recording.tails.values():
@@ -186,28 +187,21 @@ class Effects:
             elif changed:
                 self._do(f"{entry.code}.grad = {self.code_of(last)}")
 
-    def _in_order(self, places):
-        """The places that are written, so that an object's attributes come to be in the order that they have now: those that were removed and set again are
-        removed first, and set in that order.
-        """
+    def _order(self):
+        """Attributes that come behind others than before, since they were removed and set again, are moved behind them once all are written."""
         from ..nn.module import Module
 
-        first, last = [], []
-        moved = {}  # id of an object -> its attributes that come behind others than before
-        for container, kind, key in places:
-            if kind != "attr" or isinstance(container, Module) or id(container) in moved:
-                continue
-            before, now = self.recording.kept(container), vars(container)
-            written = [name for other, how, name in places if other is container and how == "attr"]
-            expected = [name for name in before if name in now] + [name for name in written if name not in before and name in now]
-            same = next((i for i, (a, b) in enumerate(zip(expected, now)) if a != b), len(now))
-            moved[id(container)] = {name: i for i, name in enumerate(now) if i >= same and name in written}
-        for container, kind, key in places:
-            is_moved = kind == "attr" and key in moved.get(id(container), ())
-            (last if is_moved else first).append((container, kind, key))
-            if is_moved and key in self.recording.kept(container):
-                self._do(f"{self.residual.constant(_removed)}({self.code_of(container)}, {key!r})")
-        return first + sorted(last, key=lambda place: moved[id(place[0])][place[2]])
+        written = {}  # id of an object -> itself, and the names that are written
+        for container, kind, key in self.recording.written.values():
+            if kind == "attr" and not isinstance(container, Module):
+                written.setdefault(id(container), (container, []))[1].append(key)
+        for container, names in written.values():
+            before, now = self.recording.kept(container), list(vars(container))
+            come = [name for name in before if name in now] + [name for name in names if name not in before and name in now]
+            same = next((i for i, (a, b) in enumerate(zip(come, now)) if a != b), len(now))
+            for name in now[same:]:
+                table = self.residual.fetch(self.code_of(container), "dict")
+                self._do(f"{table}[{name!r}] = {table}.pop({name!r})")
 
     def _place(self, container, kind, key):
         from ..nn.module import Module
@@ -252,9 +246,8 @@ class Effects:
         result = self.code_of(result)
         self.collect()
         self._check_chosen()
-        mutable = list(dict.fromkeys(recording.mutable))  # a dict may be read as it is, and as what an object's attributes stand in
-        if len(mutable) > 1:
-            residual.check_several("distinct", mutable, [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
+        if len(recording.mutable) > 1:
+            residual.check_several("distinct", list(recording.mutable), [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
         if not recording.graph_outputs:
             return Ended(residual, result, [])
         text, arrays, kinds = recording.tape.program(recording.graph_outputs, recording.opening.is_of_one_size())

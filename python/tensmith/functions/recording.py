@@ -100,8 +100,7 @@ class Recording(Numbers):
         self._made_anew = {}  # id of a method or a partial -> (itself, code, what it is called, what the call has for it)
         self.admitted = {}  # id of a list or dict -> its elements as they were read
         self.tails = {}  # id of a list that was only appended to -> (list, length before)
-        self.mutable = []  # codes of objects that must stay distinct
-        self._owned = set()  # those of objects' own dicts
+        self.mutable = {}  # codes of objects that must stay distinct, in order, as keys
         self.inputs, self._by_tensor = [], {}
         self.graph_outputs, self._output_places = [], {}
         self.gradient_uses = {}  # id of a tensor's copy -> whether its gradient was first "read" or "written"
@@ -220,9 +219,8 @@ class Recording(Numbers):
 
     def own(self, code):
         """The dict of a name is one object's alone: what is written to that is read of no other one."""
-        if code not in self._owned and not self.is_of_case(code):
-            self._owned.add(code)
-            self.mutable.append(code)
+        if not self.is_of_case(code):
+            self.mutable[code] = None
         return code
 
     def know(self, x, code, what):
@@ -319,7 +317,7 @@ class Recording(Numbers):
                 raise NotConvertible(f"{what} is a {kind.__name__} of an object of a recursion")
             self.know(value, code, what)
             if not self.is_of_case(code):
-                self.mutable.append(code)
+                self.mutable[code] = None
         return value
 
     def _anew(self, code, value, what, made):
@@ -327,7 +325,7 @@ class Recording(Numbers):
         self.know(made, code, what)
         if not self.is_of_case(code):
             self._made_anew[id(value)] = (value, code, what, made)
-            self.mutable.append(code)
+            self.mutable[code] = None
         return made
 
     def _has_no_own(self, code, value, what):
@@ -360,7 +358,7 @@ class Recording(Numbers):
             given = shape_of(self, code, tensor, what, axes)
         else:
             self.check(code, "shape", like, "shape", f"{what} has the shape {tensor.shape}")
-        self.mutable.append(code)
+        self.mutable[code] = None
         entry = self.fed(code, tensor, what, given=given)
         self._by_tensor[id(tensor)] = entry
         if tensor.requires_grad and tensor.grad is not None:

@@ -88,8 +88,7 @@ def _constant(g, dtype, numbers, *sizes):
     """Numbers of the structure: one for all elements, or one for each."""
     shape, numbers = [int(size) for size in sizes], numbers.split(",")
     if len(numbers) == 1:
-        number = numbers[0]
-        return g.broadcast(g.scalar(int(number) if number.lstrip("-").isdigit() and number != "-0" else float(number), dtype), shape)
+        return g.broadcast(g.scalar((int if dtype[0] in "iu" else float)(numbers[0]), dtype), shape)
     return g.cast(g.reshape(g.ints([int(number) for number in numbers]), shape), dtype)
 
 
