@@ -61,6 +61,7 @@ CompilerLibrary open() {
   find(handle, "ts_builder_begin_loop", library.builderBeginLoop, failure);
   find(handle, "ts_builder_yield", library.builderYield, failure);
   find(handle, "ts_builder_output", library.builderOutput, failure);
+  find(handle, "ts_builder_state", library.builderState, failure);
   find(handle, "ts_builder_type", library.builderType, failure);
   find(handle, "ts_builder_contents", library.builderContents, failure);
   find(handle, "ts_builder_differentiate", library.builderDifferentiate, failure);

@@ -49,6 +49,7 @@ struct CompilerLibrary {
   decltype(&ts_builder_begin_loop) builderBeginLoop = nullptr;
   decltype(&ts_builder_yield) builderYield = nullptr;
   decltype(&ts_builder_output) builderOutput = nullptr;
+  decltype(&ts_builder_state) builderState = nullptr;
   decltype(&ts_builder_type) builderType = nullptr;
   decltype(&ts_builder_contents) builderContents = nullptr;
   decltype(&ts_builder_differentiate) builderDifferentiate = nullptr;

@@ -89,6 +89,10 @@ Compiled::Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const S
   SessionOptions options;
   options.memoryPool = memory_ ? memory_->pool.get() : nullptr;
   session_ = std::make_unique<Session>(*module_, options);
+  ts_module *handle = module_->handle();
+  for (size_t i = 0; i < ts_module_state_count(handle); ++i)
+    if (ts_state state = ts_module_state(handle, i); state.in_place)
+      updates_.push_back({state.input, state.output});
 }
 
 Compiled::~Compiled() = default;

@@ -46,6 +46,12 @@ public:
 
   /// All arrays are dense and ready; outputs are written over. Any number of threads may call.
   Status run(std::span<const Array> inputs, std::span<const Array> outputs) const;
+  /// A result that a run writes over an input where one array is given as both: a state that each
+  /// run takes and gives. A run that fails leaves it as it was.
+  struct Update {
+    size_t input, result;
+  };
+  std::span<const Update> updates() const { return updates_; }
   /// Whether its last run took less than a tenth of the time after which CPython hands the
   /// interpreter's lock to another thread that asks for it (5 ms).
   bool isShort() const { return nanoseconds_.load(std::memory_order_relaxed) < 500'000; }
@@ -64,6 +70,7 @@ private:
 
   std::shared_ptr<const Module> module_;
   std::shared_ptr<const SharedArenas> memory_;
+  std::vector<Update> updates_;
   std::unique_ptr<Session> session_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Handles>> idle_;   // of runs that are over
@@ -95,12 +102,20 @@ private:
   std::vector<std::array<Array, 2>> kept_;
 };
 
+struct IssueOptions {
+  SpareResults *spare = nullptr; // of these outputs
+  /// They are computed when it returns, and the failure of a run is its own.
+  bool isAwaited = false;
+  /// Inputs are written over by what the program updates (`Compiled::updates`): these outputs are
+  /// the inputs' arrays.
+  bool updatesInputs = false;
+};
+
 /// By the engine: the outputs, which are set aside now, once the inputs are there. `types`: arrays
-/// of the outputs' types and shapes, whose storages are of no matter. `spare`: of these outputs;
-/// may be null. `name` is what a trace calls it; it lives as long as the process. `isAwaited`: they
-/// are computed when it returns, and the failure of a run is its own.
+/// of the outputs' types and shapes, whose storages are of no matter. `name` is what a trace calls
+/// it; it lives as long as the process.
 Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const char *name,
                                  std::span<const Array> inputs, std::span<const Array> types,
-                                 SpareResults *spare = nullptr, bool isAwaited = false);
+                                 const IssueOptions &options = {});
 
 } // namespace tensmith::eager

@@ -194,24 +194,39 @@ Result<std::vector<Array>> setAside(const std::vector<reference::ResultType> &ty
   return results;
 }
 
-/// Arrays of the types and shapes of others, whose storages are of no matter; on spare memory where
-/// there is some.
-Result<std::vector<Array>> setAside(Arrays types, SpareResults *spare) {
-  std::vector<Array> results;
-  results.reserve(types.size());
-  for (const Array &type : types) {
-    if (auto reused = spare ? spare->take(results.size()) : std::nullopt) {
-      results.push_back(std::move(*reused));
+/// Sets aside those of the results that are not there yet, of the types and shapes of arrays whose
+/// storages are of no matter; on spare memory where there is some.
+Status setAside(std::span<Array> results, Arrays types, SpareResults *spare) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (results[i])
+      continue;
+    if (auto reused = spare ? spare->take(i) : std::nullopt) {
+      results[i] = std::move(*reused);
       continue;
     }
-    Result<Array> result = Array::later(type);
+    Result<Array> result = Array::later(types[i]);
     if (!result.ok())
       return result.status();
     if (Status status = result->provide(); !status.ok())
       return status;
-    results.push_back(std::move(*result));
+    results[i] = std::move(*result);
   }
-  return results;
+  return {};
+}
+
+/// Gives the program the inputs that it updates as these results.
+Status giveUpdated(const Compiled &compiled, Arrays inputs, std::span<Array> results) {
+  for (const auto &[input, result] : compiled.updates()) {
+    const Array &array = inputs[input];
+    if (!array.isDense() || !array.storage()->writable)
+      continue; // what it becomes is a result as any
+    if (Status status = Coexecution::read(array, /*toWrite=*/true); !status.ok())
+      return status;
+    if (Status status = beforeWrite(array); !status.ok())
+      return status;
+    results[result] = array;
+  }
+  return {};
 }
 
 /// The same, with results that are set aside now.
@@ -364,9 +379,9 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 
 Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const char *name,
                                  std::span<const Array> inputs, std::span<const Array> types,
-                                 SpareResults *spare, bool isAwaited) {
+                                 const IssueOptions &options) {
   orderForks();
-  Result<std::vector<Array>> results = std::vector<Array>();
+  Result<std::vector<Array>> results = std::vector<Array>(types.size());
   if (Coexecution *step = Coexecution::current(); step && !compiled->text.empty()) {
     results = step->program(std::move(compiled), inputs, typesOf(types));
     if (!results.ok())
@@ -374,10 +389,12 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
   } else {
     if (Status status = readOfSteps(inputs); !status.ok())
       return status;
-    results = setAside(types, spare);
-    if (!results.ok())
-      return results;
-    bool isHere = isAwaited && runsHere(*compiled, inputs);
+    if (options.updatesInputs)
+      if (Status status = giveUpdated(*compiled, inputs, *results); !status.ok())
+        return status;
+    if (Status status = setAside(*results, types, options.spare); !status.ok())
+      return status;
+    bool isHere = options.isAwaited && runsHere(*compiled, inputs);
     Status status = isHere ? compiled->run(inputs, *results)
                            : runInto(std::move(compiled), name, inputs, *results);
     if (!status.ok())
@@ -385,7 +402,7 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
     if (isHere)
       return results;
   }
-  if (isAwaited && !results->empty())
+  if (options.isAwaited && !results->empty())
     if (Status status = wait(results->front()); !status.ok())
       return status;
   return results;

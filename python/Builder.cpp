@@ -198,6 +198,10 @@ public:
     check(library_.builderOutput(idle(), name.c_str(), value));
   }
 
+  void state(const std::string &input, const std::string &output) {
+    check(library_.builderState(idle(), input.c_str(), output.c_str()));
+  }
+
   TypeText type(ts_value value) {
     ts_value_type type;
     check(library_.builderType(idle(), value, &type));
@@ -269,6 +273,7 @@ void bindBuilder(nb::module_ &m) {
       .def("differentiate", &Builder::differentiate, nb::arg("is_forward"), nb::arg("of"),
            nb::arg("by"), nb::arg("changes"))
       .def("output", &Builder::output, nb::arg("name"), nb::arg("value"))
+      .def("state", &Builder::state, nb::arg("input"), nb::arg("output"))
       .def("type", &Builder::type, nb::arg("value"))
       .def("contents", &Builder::contents, nb::arg("value"))
       .def("text", &Builder::text, nb::arg("locations") = false)

@@ -97,28 +97,32 @@ void assignAll(const std::vector<Tensor *> &tensors, nb::list values,
   check(eager::assignAll(to, from, taken));
 }
 
-/// The same of results, of which those are taken that Python has never seen.
+/// The same of results, of which those are taken that Python has never seen. Tensors that the run
+/// has written over itself have theirs.
 void assignResults(const std::vector<Tensor *> &tensors, Results &results,
                    const std::vector<size_t> &numbers) {
   if (tensors.size() != numbers.size())
     throw nb::value_error("as many values as tensors are assigned");
-  std::vector<Array> to = arraysOf(tensors), from;
-  std::vector<size_t> taken;
-  from.reserve(numbers.size());
-  taken.reserve(numbers.size());
-  for (size_t number : numbers) {
+  std::vector<Array> to, from;
+  std::vector<size_t> taken, takenNumbers;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    size_t number = numbers[i];
     if (number >= results.arrays.size() || !results.arrays[number])
       throw nb::index_error("there is no such result");
-    if (!results.isShown[number])
+    if (results.isUpdate[number] && results.arrays[number].storage() == tensors[i]->array.storage())
+      continue;
+    if (!results.isShown[number] && !results.isUpdate[number]) {
       taken.push_back(from.size());
+      takenNumbers.push_back(number);
+    }
+    to.push_back(tensors[i]->array);
     from.push_back(results.arrays[number]);
   }
-  for (size_t i : taken)
-    results.arrays[numbers[i]] = Array();
+  for (size_t number : takenNumbers)
+    results.arrays[number] = Array();
   check(eager::assignAll(to, from, taken));
-  for (size_t i : taken)
-    if (results.spare) // what the tensor had before, where its value was moved
-      results.spare->keep(numbers[i], std::move(from[i]));
+  for (size_t i = 0; results.spare && i < taken.size(); ++i) // what the tensors had before, where
+    results.spare->keep(takenNumbers[i], std::move(from[taken[i]])); // their values were moved
 }
 
 /// A view, and what it is of it.

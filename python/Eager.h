@@ -26,16 +26,18 @@ struct Tensor {
 /// are moved to tensors that there are. The rest is kept for the program's next calls.
 struct Results {
   Results(std::vector<Array> given, std::shared_ptr<eager::SpareResults> kept)
-      : arrays(std::move(given)), isShown(arrays.size(), false), spare(std::move(kept)) {}
+      : arrays(std::move(given)), isShown(arrays.size(), false), isUpdate(arrays.size(), false),
+        spare(std::move(kept)) {}
   Results(Results &&) = default;
   ~Results() {
     for (size_t i = 0; spare && i < arrays.size(); ++i)
-      if (arrays[i])
+      if (arrays[i] && !isUpdate[i])
         spare->keep(i, std::move(arrays[i]));
   }
 
   std::vector<Array> arrays;                  // none where it has been moved
   std::vector<bool> isShown;                  // to Python, which may have kept it
+  std::vector<bool> isUpdate;                 // an input's array, which the run has written over
   std::shared_ptr<eager::SpareResults> spare; // null: nothing is kept
 };
 

@@ -66,29 +66,36 @@ struct ResultTypes {
 
 std::vector<Array> issued(const std::shared_ptr<Compiled> &compiled,
                           const std::vector<Tensor *> &inputs, const std::vector<Array> &types,
-                          eager::SpareResults *spare = nullptr, bool isAwaited = false) {
+                          const eager::IssueOptions &options) {
   std::vector<Array> arrays;
   arrays.reserve(inputs.size());
   for (Tensor *input : inputs)
     arrays.push_back(input->array);
-  return take(eager::issue(compiled, "program", arrays, types, spare, isAwaited));
+  return take(eager::issue(compiled, "program", arrays, types, options));
 }
 
 nb::list run(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
              const nb::list &types, bool isAwaited) {
+  eager::IssueOptions options;
+  options.isAwaited = isAwaited;
   nb::list list;
-  for (Array &result : issued(compiled, inputs, ResultTypes(types).arrays, nullptr, isAwaited))
+  for (Array &result : issued(compiled, inputs, ResultTypes(types).arrays, options))
     list.append(nb::cast(Tensor{std::move(result)}));
   return list;
 }
 
-/// Co-executed steps and tapes ask who has a tensor, so that nothing is kept beside them.
+/// Co-executed steps and tapes ask who has a tensor, and what it was, so that nothing is kept
+/// beside them, and nothing written that they are not told of.
 Results runPrepared(const std::shared_ptr<Compiled> &compiled, const std::vector<Tensor *> &inputs,
                     const ResultTypes &types, bool isAwaited) {
   bool isWatched = eager::Coexecution::current() || !Tape::recording().empty();
   std::shared_ptr<eager::SpareResults> spare = isWatched ? nullptr : types.spare;
-  std::vector<Array> arrays = issued(compiled, inputs, types.arrays, spare.get(), isAwaited);
-  return {std::move(arrays), std::move(spare)};
+  Results results(issued(compiled, inputs, types.arrays, {spare.get(), isAwaited, !isWatched}),
+                  std::move(spare));
+  for (const auto &[input, result] : compiled->updates())
+    results.isUpdate[result] =
+        !isWatched && results.arrays[result].storage() == inputs[input]->array.storage();
+  return results;
 }
 
 /// As those of a list; of one that is gone there is None.

@@ -419,10 +419,11 @@ size_t ts_module_state_count(const ts_module *module) {
 }
 ts_state ts_module_state(const ts_module *module, size_t index) {
   if (index >= ts_module_state_count(module))
-    return {"", TS_STATE_STEP, SIZE_MAX, SIZE_MAX};
+    return {"", TS_STATE_STEP, SIZE_MAX, SIZE_MAX, 0};
   const auto *state = module->module->plan().states()->Get(uint32_t(index));
   size_t output = state->output() == UINT32_MAX ? TS_NO_OUTPUT : state->output();
-  return {state->name()->c_str(), ts_state_kind(state->kind()), state->input(), output};
+  return {state->name()->c_str(), ts_state_kind(state->kind()), state->input(), output,
+          state->in_place()};
 }
 ts_status *ts_module_state_initial(const ts_module *module, size_t index, ts_tensor **out) {
   return guarded([&]() -> Status {

@@ -30,14 +30,20 @@ fn main(x: f32[{4 * scale}, 1, 28, 28]) = {{
 
 
 def _lstm(scale):
+    """The cell has the weights of `nn.LSTMCell`, and of PyTorch's: a product of the input and one of the state."""
     return f"""import "tensmith/dense.tsm"
 import "tensmith/recurrent.tsm"
 
-let weights = lstm_cell_weights({4 * scale}, {8 * scale})
+let enter = dense_weights({4 * scale}, {32 * scale})
+let stay = dense_weights({8 * scale}, {32 * scale})
 let out = dense_weights({8 * scale}, 5)
 
-fn after(x: f32[6, 4, {4 * scale}], i: i64[], state) =
-  lstm_cell(state, gather(x, i, axis = 0), weights)
+fn after(x: f32[6, 4, {4 * scale}], i: i64[], state) = {{
+  let (hidden, cell) = state;
+  let gates = dense(gather(x, i, axis = 0), enter) + dense(hidden, stay);
+  let cell = sigmoid(part(gates, 1, 4)) * cell + sigmoid(part(gates, 0, 4)) * tanh(part(gates, 2, 4));
+  (sigmoid(part(gates, 3, 4)) * tanh(cell), cell)
+}}
 
 fn main(x: f32[6, 4, {4 * scale}]) = {{
   let zero = (broadcast(0.0) : f32[4, {8 * scale}]);

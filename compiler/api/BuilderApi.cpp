@@ -44,6 +44,8 @@ ts_status *withGraph(ts_builder *builder, const ts_compile_options *given, Work 
     if (options->shape_count || options->keep_count)
       return invalidArgument("a graph that is built has the shapes and outputs that it is built "
                              "with; leave out shapes and keep");
+    if (options->training && builder->builder.hasStates())
+      return invalidArgument("a graph that updates states by itself is not trained");
     CompileLimits limits(*options);
     auto module = builder->builder.finish({options->overridable, options->overridable_count},
                                           options->training != nullptr);
@@ -95,6 +97,10 @@ Result<OwningOpRef<ModuleOp>> ModelBuilder::finish(ArrayRef<const char *> inputs
     main_.setArgAttr(unsigned(i), "graph.name", builder_.getStringAttr(name));
   for (auto [i, output] : llvm::enumerate(outputs_))
     main_.setResultAttr(unsigned(i), "graph.name", builder_.getStringAttr(output.first));
+  for (auto [input, output] : states_) {
+    main_.setArgAttr(unsigned(input), graph::kState, builder_.getI64IntegerAttr(int64_t(output)));
+    main_.setArgAttr(unsigned(input), graph::kOnSuccess, builder_.getUnitAttr());
+  }
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module_->clone()));
   exit.erase();
   auto main = copy->lookupSymbol<func::FuncOp>("main");
@@ -215,6 +221,14 @@ ts_status *ts_builder_output(ts_builder *builder, const char *name, ts_value val
     if (!builder || !name)
       return missing(builder ? "the name" : "the builder");
     return builder->builder.output(name, value);
+  });
+}
+
+ts_status *ts_builder_state(ts_builder *builder, const char *input, const char *output) {
+  return guarded([&]() -> Status {
+    if (!builder || !input || !output)
+      return missing(!builder ? "the builder" : !input ? "the input" : "the output");
+    return builder->builder.state(input, output);
   });
 }
 

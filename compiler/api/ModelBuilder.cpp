@@ -446,6 +446,28 @@ Status ModelBuilder::output(const char *name, ts_value number) {
   return {};
 }
 
+Status ModelBuilder::state(const char *input, const char *output) {
+  if (Status status = checkOutside(); !status.ok())
+    return status;
+  auto from = llvm::find(inputs_, input);
+  auto to = llvm::find_if(outputs_, [&](const auto &each) { return each.first == output; });
+  if (from == inputs_.end() || to == outputs_.end())
+    return invalidArgument(from == inputs_.end()
+                               ? "'" + std::string(input) + "' is no input; add it first"
+                               : "'" + std::string(output) + "' is no output; add it first");
+  std::string what = "state '" + std::string(input) + "', '" + output + "': ";
+  auto numbers = std::pair(size_t(from - inputs_.begin()), size_t(to - outputs_.begin()));
+  Type before = main_.front().getArgument(unsigned(numbers.first)).getType();
+  auto type = dyn_cast<RankedTensorType>(before);
+  if (!type || !type.hasStaticShape() || to->second.getType() != type)
+    return invalidArgument(what + "the input and the output must have one type of fixed sizes");
+  for (auto [otherInput, otherOutput] : states_)
+    if (otherInput == numbers.first || otherOutput == numbers.second)
+      return invalidArgument(what + "one of them is another state's");
+  states_.push_back(numbers);
+  return {};
+}
+
 ArrayRef<const char *> ModelBuilder::keepTexts(std::vector<std::string> texts) {
   texts_ = std::move(texts);
   pointers_.clear();

@@ -37,6 +37,7 @@ public:
   /// The operator's results, where this ends it.
   Result<std::vector<ts_value>> yield(llvm::ArrayRef<ts_value> values);
   Status output(const char *name, ts_value value);
+  Status state(const char *input, const char *output);
   /// See ts_builder_differentiate (BuilderDerivatives.cpp).
   Result<std::vector<ts_value>> differentiate(bool isForward, llvm::ArrayRef<ts_value> of,
                                               llvm::ArrayRef<ts_value> by,
@@ -50,6 +51,7 @@ public:
   Result<mlir::OwningOpRef<mlir::ModuleOp>> finish(llvm::ArrayRef<const char *> inputs,
                                                    bool keepsNames);
   Result<std::string> text(bool locations);
+  bool hasStates() const { return !states_.empty(); }
 
 private:
   /// An operator whose regions are being filled.
@@ -95,6 +97,7 @@ private:
   std::deque<Open> open_;
   std::vector<std::string> inputs_;
   std::vector<std::pair<std::string, mlir::Value>> outputs_;
+  std::vector<std::pair<size_t, size_t>> states_; ///< numbers of inputs and outputs
   llvm::StringSet<> inputNames_, outputNames_;
   std::vector<std::string> texts_;
   std::vector<const char *> pointers_;

@@ -5,7 +5,8 @@
 // without knowing of it: `graph.state`, the number of the result that takes its place in the next
 // run, `graph.state_kind`, a number of plan::StateKind, and `graph.initial`, its first value, zeros
 // where there is none. Argument and result have one type, of constant shape. One that has a kind
-// and no such result is read, and left to others to update.
+// and no such result is read, and left to others to update. One with `graph.state_on_success` is as
+// it was after a run that fails; of the others some may have been updated.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -14,7 +15,7 @@
 namespace tensmith::graph {
 
 inline constexpr char kState[] = "graph.state", kStateKind[] = "graph.state_kind",
-                      kInitial[] = "graph.initial";
+                      kInitial[] = "graph.initial", kOnSuccess[] = "graph.state_on_success";
 /// Of a constant that was read for training: the name of the initialiser that it is.
 inline constexpr char kInitialiser[] = "graph.initialiser";
 /// Of a result: the name of the initialiser that it is the next value of, as of running statistics.

@@ -5,28 +5,13 @@
 // Of kernels, that is what weights become which are no constants: transposed and packed for a
 // product in each iteration. Not where the kernel checks indices: its message would come though
 // the loop does not run.
+#include "compiler/graph/Failing.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/rewrite/Rewrites.h"
 
 using namespace mlir;
 
 namespace tensmith::rewrite {
-namespace {
-
-bool mayFail(graph::KernelOp kernel) {
-  return kernel.getBody()
-      .walk([](Operation *op) {
-        auto mode = op->getAttrOfType<StringAttr>("mode");
-        bool continues = isa<graph::PadOp, graph::DynamicPadOp>(op) && mode && mode != "constant";
-        bool checks = isa<graph::GatherOp, graph::GatherElementsOp, graph::GatherNDOp>(op) ||
-                      continues || op->getNumRegions() > 0;
-        return checks ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-} // namespace
-
 LogicalResult hoist(func::FuncOp function, const Options &) {
   // Inner loops first: what leaves one may leave the next.
   function.walk<WalkOrder::PostOrder>([](graph::LoopOp loop) {
@@ -37,7 +22,7 @@ LogicalResult hoist(func::FuncOp function, const Options &) {
     };
     for (Operation &op : llvm::make_early_inc_range(loop.getBody().front().without_terminator())) {
       auto kernel = dyn_cast<graph::KernelOp>(op);
-      if (kernel && llvm::all_of(kernel.getInputs(), isOutside) && !mayFail(kernel))
+      if (kernel && llvm::all_of(kernel.getInputs(), isOutside) && !graph::mayFail(kernel))
         kernel->moveBefore(loop);
     }
   });

@@ -4,7 +4,9 @@
 // before: w' = kernel(w, gradient), pack(w)      after: pack(w), w' = kernel(w, gradient)
 //
 // Where the two don't depend on one another nothing else decides their order; a reader that needs
-// the new value keeps it, and the state is then copied.
+// the new value keeps it, and the state is then copied. One that is updated by successful runs
+// alone comes behind all that may fail, too.
+#include "compiler/graph/Failing.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/States.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -67,6 +69,14 @@ Operation *lastReader(Value value, Operation *update, const Order &order) {
   return last;
 }
 
+/// The last operator of the block that may end the run; null where there is none.
+Operation *lastFailing(Block &block) {
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (graph::mayFail(&op))
+      return &op;
+  return nullptr;
+}
+
 /// The operator and all that need its results, in the order of the block; without its end.
 SmallVector<Operation *> withDependents(Operation *op, const Order &order) {
   llvm::SetVector<Operation *> found;
@@ -91,6 +101,10 @@ LogicalResult orderUpdates(func::FuncOp function, const Options &) {
     if (!update || update->getBlock() != argument.getOwner())
       continue;
     Operation *reader = lastReader(argument, update, order);
+    if (function.getArgAttr(argument.getArgNumber(), graph::kOnSuccess))
+      if (Operation *failing = lastFailing(*argument.getOwner());
+          failing && (!reader || order.isBefore(reader, failing)))
+        reader = failing;
     if (!reader || order.isBefore(reader, update))
       continue;
     SmallVector<Operation *> moved = withDependents(update, order);

@@ -2,6 +2,7 @@
 #include "compiler/vm/States.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Failing.h"
 #include "compiler/graph/States.h"
 #include "compiler/vm/InPlace.h"
 
@@ -9,15 +10,22 @@ using namespace mlir;
 
 namespace tensmith::vm {
 
-/// Whether a check comes behind what computes the result: a run that fails leaves states as they
-/// were.
-static bool mayFailAfter(const plan::FunctionT &main, uint32_t result) {
+/// Whether a check comes behind what computes the result, which no state is written over before.
+static bool isCheckedAfter(const plan::FunctionT &main, uint32_t result) {
   bool isComputed = false;
   for (const auto &instruction : main.instructions) {
     isComputed |= llvm::is_contained(instruction->results, main.results[result]);
     if (isComputed && instruction->opcode == plan::Opcode::Check)
       return true;
   }
+  return false;
+}
+
+/// Whether the run may end where the result is computed, or behind it.
+static bool mayFailFrom(Value result) {
+  for (Operation *op = result.getDefiningOp(); op; op = op->getNextNode())
+    if (graph::mayFail(op))
+      return true;
   return false;
 }
 
@@ -44,7 +52,8 @@ Status addStates(func::FuncOp main, ModuleTables &tables) {
       state->initial = uint64_t(tables.addConstant(*tensor));
     }
     state->in_place = next && isUpdateInPlace(argument, next) &&
-                      !mayFailAfter(*tables.module.functions[0], state->output);
+                      !isCheckedAfter(*tables.module.functions[0], state->output) &&
+                      !(main.getArgAttr(number, graph::kOnSuccess) && mayFailFrom(next));
     tables.module.states.push_back(std::move(state));
   }
   return {};

@@ -137,6 +137,10 @@ TS_API ts_status *ts_builder_differentiate(ts_builder *builder, int mode, const 
 /* An output of the graph, after those before it. A value may be several outputs, and an input one.
  * Not within a region. */
 TS_API ts_status *ts_builder_output(ts_builder *builder, const char *name, ts_value value);
+/* The output is what the input becomes: a state of the module (ts_module_state). A run that fails
+ * leaves it as it was. InvalidArgument where there is no such input or output, they are not of one
+ * type of fixed sizes, or one of them is another state's. Such a graph is not trained. */
+TS_API ts_status *ts_builder_state(ts_builder *builder, const char *input, const char *output);
 
 /* The type of a value. The texts are the builder's until its next call. InvalidArgument where the
  * value is no tensor. */

@@ -184,7 +184,7 @@ TS_API ts_port ts_module_output(const ts_module *module, size_t index);
 /* States: what one run gives and the next one takes, as weights that are trained. The input and the
  * output have the same type and shape; ts_session_run may be given one tensor as both, which is
  * then updated, and different ones. A session keeps nothing of them. A run that fails on the way
- * may have updated some. */
+ * may have updated some, but none that ts_builder_state has made. */
 typedef enum ts_state_kind {
   TS_STATE_PARAMETER = 0, /* of the model: an initialiser, under its name, or what is counted over
                            * the batches, as running means */
@@ -198,6 +198,7 @@ typedef struct ts_state {
   const char *name;
   ts_state_kind kind;
   size_t input, output; /* numbers of the module's inputs and outputs */
+  int in_place; /* whether a run writes over the tensor that is both; else it copies at its end */
 } ts_state;
 TS_API size_t ts_module_state_count(const ts_module *module);
 TS_API ts_state ts_module_state(const ts_module *module, size_t index);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <initializer_list>
 #include <string>
@@ -178,6 +179,53 @@ TEST_F(BuilderTest, CompilesAndGoesOn) {
   EXPECT_EQ(run({1, 2, 3}, {3}), (std::vector<float>{2, 4, 6}));
   EXPECT_EQ(run({5}, {1}), (std::vector<float>{10}));
   EXPECT_EQ(type(op("neg", {x})), "f32 n");
+}
+
+// One that may find an index out of range, whatever comes first in the caller's program.
+TEST_F(BuilderTest, StatesAreUpdatedBySuccessfulRunsAlone) {
+  ts_value w = input("w", TS_F32, {"3"}), i = input("i", TS_I64, {});
+  ts_value next = op("add", {w, w});
+  ts_value found = op("gather", {op("exp", {w}), i}, {integer("axis", 0)});
+  EXPECT_HAS(textOf(ts_builder_state(builder, "w", "next")), "'next' is no output");
+  ASSERT_EQ(textOf(ts_builder_output(builder, "next", next)), "");
+  ASSERT_EQ(textOf(ts_builder_output(builder, "found", found)), "");
+  EXPECT_HAS(textOf(ts_builder_state(builder, "v", "next")), "'v' is no input");
+  EXPECT_HAS(textOf(ts_builder_state(builder, "w", "found")), "one type of fixed sizes");
+  ASSERT_EQ(textOf(ts_builder_state(builder, "w", "next")), "");
+  EXPECT_HAS(textOf(ts_builder_state(builder, "w", "next")), "another state's");
+
+  void *bytes = nullptr;
+  size_t size = 0;
+  ts_module *module = nullptr;
+  ts_session *session = nullptr;
+  ASSERT_EQ(textOf(ts_builder_compile_bytes(builder, nullptr, &bytes, &size)), "");
+  ASSERT_EQ(textOf(ts_module_load_bytes(bytes, size, nullptr, &module)), "");
+  ASSERT_EQ(textOf(ts_session_create(module, nullptr, &session)), "");
+  ASSERT_EQ(ts_module_state_count(module), 1u);
+  ts_state state = ts_module_state(module, 0);
+  EXPECT_EQ(std::tuple(state.input, state.output, state.in_place), std::tuple(0u, 0u, 1));
+
+  std::vector<float> weights{1, 2, 3};
+  int64_t shape = 3, place = 1;
+  float value = 0;
+  ts_tensor *inputs[2], *outputs[2];
+  ASSERT_EQ(textOf(ts_tensor_borrow(TS_F32, &shape, 1, weights.data(), nullptr, nullptr, inputs)),
+            "");
+  ASSERT_EQ(textOf(ts_tensor_borrow(TS_I64, nullptr, 0, &place, nullptr, nullptr, inputs + 1)), "");
+  outputs[0] = inputs[0];
+  ASSERT_EQ(textOf(ts_tensor_borrow(TS_F32, nullptr, 0, &value, nullptr, nullptr, outputs + 1)),
+            "");
+  ASSERT_EQ(textOf(ts_session_run(session, inputs, 2, outputs, 2)), "");
+  EXPECT_EQ(weights, (std::vector<float>{2, 4, 6}));
+  EXPECT_FLOAT_EQ(value, std::exp(2.0f));
+  place = 3;
+  EXPECT_HAS(textOf(ts_session_run(session, inputs, 2, outputs, 2)), "outside of the dimension");
+  EXPECT_EQ(weights, (std::vector<float>{2, 4, 6}));
+  for (ts_tensor *tensor : {inputs[0], inputs[1], outputs[1]})
+    ts_tensor_free(tensor);
+  ts_session_free(session);
+  ts_module_free(module);
+  ts_bytes_free(bytes);
 }
 
 TEST_F(BuilderTest, ConstantsAreKeptWithoutACopy) {

@@ -363,6 +363,30 @@ TEST(PlanBuilder, NoStateIsWrittenOverBeforeACheck) {
   }
 }
 
+// Nor, of one that successful runs alone update, before a kernel that may fail, or by one.
+TEST(PlanBuilder, NoStateOfSuccessfulRunsIsWrittenOverBeforeAKernelThatMayFail) {
+  auto planned = [](const std::string &attribute, const std::string &body) {
+    return PlannedFunction("func.func @main(%w: " + kRow + " {graph.state = 0 : i64" + attribute +
+                           "}, %g: " + kRow + ", %i: tensor<4xi64>) -> (" + kRow + ", " + kRow +
+                           ") {\n" + body + "return %next, %found : " + kRow + ", " + kRow +
+                           "\n}\n");
+  };
+  const std::string lookUp = "%found = graph.kernel %g, %i {kind = \"loops\", label = \"l\"} : (" +
+                             kRow + ", tensor<4xi64>) -> " + kRow + " {\n^bb0(%a: " + kRow +
+                             ", %b: tensor<4xi64>):\n" +
+                             "%r = graph.gather %a, %b {axis = 0 : i64} : (" + kRow +
+                             ", tensor<4xi64>) -> " + kRow + "\ngraph.yield %r : " + kRow + "\n}\n";
+  const std::string update = add("%next", "%w", "%g");
+  for (auto [attribute, body, inPlace] :
+       {std::tuple("", update + lookUp, true), std::tuple("", lookUp + update, true),
+        std::tuple(", graph.state_on_success", update + lookUp, false),
+        std::tuple(", graph.state_on_success", lookUp + update, true)}) {
+    PlannedFunction function = planned(attribute, body);
+    ASSERT_TRUE(function.ok()) << function.status.message();
+    EXPECT_EQ(function.unpacked.states[0]->in_place, inPlace) << attribute << body;
+  }
+}
+
 TEST(PlanBuilder, SameGraphGivesSameBytes) {
   std::string text = unary(relu("%0", "%x") + relu("%1", "%x") + add("%2", "%0", "%1") +
                            add("%y", "%2", "%0") + kReturnY);

@@ -5,6 +5,7 @@ import types
 
 from .. import _eager
 from ..numpy.dtypes import Tensor
+from ..numpy.dtypes import bool as truth_type
 from ..recorded import program_of
 from .objects import TABLES
 from .recording import CONSTANTS, IDENTITIES, is_member, is_plain_class
@@ -18,6 +19,7 @@ class Effects:
         self.recording, self.residual = recording, recording.residual
         self._made = {}  # id of an object that the call has made -> (object, code)
         self._results = []
+        self._updates = []  # (value of the tape, entry): the run may write the entry's tensor over
 
     # ---- values at the end
 
@@ -91,11 +93,12 @@ class Effects:
                 raise NotConvertible("two tensors that outlive the call share memory")
         if recording.tape.is_active(x):
             code = f"outs[{recording.output(x)}]"
-            if any(code == other for _, other in self._results):  # another tensor of the same value
-                code = f"{self.residual.constant(_eager.copy)}({code})"
+            is_copied = any(code == other for _, other in self._results)  # another tensor of the same value
         else:
-            code = f"{self.residual.constant(_eager.copy)}({self.residual.constant(recording.quietly(lambda: _eager.copy(x)))})"
-        code = self.residual.let(code, 1, "n")
+            code, is_copied = self.residual.constant(recording.quietly(lambda: _eager.copy(x))), True
+        if is_copied:
+            code = f"{self.residual.constant(_eager.copy)}({code})"
+        code = self.residual.let(code, 1, "n", may_raise=is_copied)
         self._results.append((x, code))
         return code
 
@@ -133,7 +136,8 @@ class Effects:
 
     def collect(self):
         recording = self.recording
-        self._written_tensors([entry for entry in recording.inputs if recording.tape.unrenewed(recording.tape.read(entry.copy)) != entry.number])
+        written = [entry for entry in recording.inputs if recording.tape.unrenewed(recording.tape.read(entry.copy)) != entry.number]
+        self._check_apart(written)
         for entry in recording.inputs:
             if entry.copy.requires_grad:
                 self._gradient(entry)
@@ -144,11 +148,12 @@ class Effects:
             self._elements(x, elements)
         for x, count in recording.tails.values():
             self._do(f"{self.code_of(x)}.extend([{', '.join(map(self.code_of, x[count:]))}])")
+        self._write(written)
 
     def _do(self, code):
         self.residual.effects.append(code)
 
-    def _written_tensors(self, written):
+    def _check_apart(self, written):
         """What is written shares memory with nothing else that the call reads, so that the order of writes does not matter."""
         unread = {id(self.recording.first_gradients[id(entry.copy)]) for entry in self.recording.inputs if self._has_unread_gradient(entry)}
         others = [entry for entry in self.recording.inputs if entry not in written and id(entry) not in unread and not entry.made]
@@ -163,8 +168,27 @@ class Effects:
             raise NotConvertible("a tensor is written that may not be, or whose memory is another one's, too")
         what = "tensors that are written may be, and share no memory"
         self.residual.check_several("apart", *codes, Assumption("constant", what, self.recording.line, None))
-        numbers = self.residual.constant([self.recording.output(entry.copy) for entry in written])
-        self._do(f"{self.residual.constant(_eager.assign_all)}([{', '.join(codes[0])}], outs, {numbers})")
+
+    def _write(self, written):
+        """First of all that is done: it alone may find no memory."""
+        if not written:
+            return
+        recording = self.recording
+        values = [recording.tape.read(entry.copy) for entry in written]
+        if not recording.residual.may_end_behind:
+            self._updates = [(value, entry) for entry, value in zip(written, values) if values.count(value) == 1 and not recording.is_output(value)]
+        outputs = list(map(recording.output_of, values))
+        codes = ", ".join(entry.code for entry in written)
+        self.residual.effects.insert(0, f"{self.residual.constant(_eager.assign_all)}([{codes}], outs, {self.residual.constant(outputs)})")
+
+    def _truth(self):
+        """The value of the tape that says whether all assumptions hold which are told from results; None where there is none."""
+        tape, truth = self.recording.tape, None
+        for number, expected in dict.fromkeys((tape.read(tensor), value) for tensor, value in self.recording.pinned):
+            if not expected:
+                number = tape.add("logical_not", {}, [number], [(truth_type, ())])
+            truth = number if truth is None else tape.add("and", {}, [truth, number], [(truth_type, ())])
+        return truth
 
     def _has_unread_gradient(self, entry):
         recording = self.recording
@@ -250,12 +274,26 @@ class Effects:
             residual.check_several("distinct", list(recording.mutable), [], Assumption("constant", "what the call reads are distinct objects", recording.line, None))
         if not recording.graph_outputs:
             return Ended(residual, result, [])
+        truth = self._truth() if self._updates else None
+        holds = None if truth is None else recording.output_of(truth)
         text, arrays, kinds = recording.tape.program(recording.graph_outputs, recording.opening.is_of_one_size())
         inputs, shapes = [], [array.shape for array in arrays]
         for array in arrays:
             entry = next((entry for entry in recording.inputs if entry.watched.shares_memory(array)), None)
             inputs.append(entry.code if entry else array)
-        return Ended(residual, result, inputs, text, kinds, shapes)
+        return Ended(residual, result, inputs, text + self._states(text, arrays, holds), kinds, shapes)
+
+    def _states(self, text, arrays, holds):
+        """Lines of the graph's text: which output is what an input of fixed sizes becomes, and which one says whether it becomes that. So what Python
+        decides behind the graph is decided in it, too: where an assumption does not hold, a tensor keeps what it had.
+        """
+        types = [line.split()[2:] for line in text.splitlines() if line.startswith("input ")]
+        lines = []
+        for value, entry in self._updates:
+            number = next((i for i, array in enumerate(arrays) if entry.watched.shares_memory(array)), None)
+            if number is not None and all(size.isdigit() for size in types[number]):
+                lines.append(f"state {self.recording.output_of(value)} {number}{'' if holds is None else f' {holds}'}\n")
+        return "".join(lines)
 
 
 class Ended:

@@ -34,9 +34,10 @@ class Numbers:
         if self.regions:
             raise NotConvertible("what is read from a tensor decides here, within a branch or a loop of the graph")
         k = self.residual.constant(x.value)
-        if x.tensor is not None and type(x.value) is bool:
+        is_in_graph = x.tensor is not None and type(x.value) is bool
+        if is_in_graph:
             self.pinned.append((x.tensor, x.value))
-        self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", relaxes, stage=x.stage)
+        self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", relaxes, x.stage, is_in_graph)
         return x.value
 
     def pure(self, function, arguments):
@@ -81,7 +82,8 @@ class Numbers:
 
     def _code_behind(self, function, arguments, value):
         def code():
-            name = self.residual.let(f"{self.residual.constant(function)}({', '.join(self._codes(arguments))})", 1)
+            may_raise = not ingraph.cannot_raise(function, arguments)
+            name = self.residual.let(f"{self.residual.constant(function)}({', '.join(self._codes(arguments))})", 1, may_raise=may_raise)
             if function in TYPES_VARY:
                 self.assume(f"type({name}) is {type(value).__name__}", "type", f"a result is {type(value).__name__}", stage=1)
             return name

@@ -112,13 +112,14 @@ class Recording(Numbers):
         self.case, self.recursing = None, None  # of a recursion (recursion.py); the function that calls itself now
         self.joined = []  # codes of lists of tensors whose elements were read at once, and the lists
         self.choices = {}  # id of a tensor -> a Choice (regions.py)
-        self.pinned = []  # truths of tensors that are assumptions: where they do not hold, loops of the graph that come later do not turn
+        # Truths of tensors that are assumptions: where they do not hold, loops of the graph that come later do not turn, and nothing is updated.
+        self.pinned = []
         self.viewed = set()  # ids of those that there may be views of
 
     # ---- assumptions
 
-    def assume(self, condition, kind, what, relaxes=None, stage=0):
-        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes, self.recursing), stage)
+    def assume(self, condition, kind, what, relaxes=None, stage=0, in_graph=False):
+        self.residual.assume(condition, Assumption(kind, what, self.line, relaxes, self.recursing), stage, in_graph)
 
     def check(self, code, how, like, kind, what, relaxes=None):
         self.residual.check(code, how, like, Assumption(kind, what, self.line, relaxes, self.recursing))
@@ -628,6 +629,9 @@ class Recording(Numbers):
             self._output_places[number] = len(self.graph_outputs)
             self.graph_outputs.append(number)
         return self._output_places[number]
+
+    def is_output(self, number):
+        return number in self._output_places
 
     def quietly(self, do):
         """Elements of the recorded call, which nothing is to depend on without an assumption."""

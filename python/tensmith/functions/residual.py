@@ -97,6 +97,7 @@ class Residual:
         self.scopes = []
         self.after, self.effects = [], []
         self.reads_results = False  # Python's code reads what the graph gives
+        self.may_end_behind = False  # the code behind the graph may end the call: by an assumption that the graph does not know, or since it raises
         self.assumptions, self.constants = [], {}
         self._names, self._count, self._assumed = {}, 0, set()
         self._steps, self._lines, self._levels = [], [], {}  # by levels; levels of names: of what a list reads, and of Python's lines behind it
@@ -141,11 +142,12 @@ class Residual:
         if name:
             self._levels[name] = level, True
 
-    def let(self, code, stage=0, letter="t"):
+    def let(self, code, stage=0, letter="t", may_raise=False):
         """The name of what an expression of Python gives."""
         if scope := self.scope_of(code):
             return self._let_within(scope, code, letter)
         name = self.name(letter)
+        self.may_end_behind |= may_raise and stage > 0
         self._line(f"{name} = {code}", stage, name)
         return name
 
@@ -219,8 +221,10 @@ class Residual:
         self.assumptions.append(assumption)
         return None if assumption.kind in unguarded else len(self.assumptions) - 1
 
-    def assume(self, condition, assumption, stage=0):
+    def assume(self, condition, assumption, stage=0, in_graph=False):
+        """in_graph: what the graph gives tells it, too (Effects)."""
         number = self._number((condition, stage), assumption)
+        self.may_end_behind |= stage > 0 and not in_graph
         if number is not None and (scope := self.scope_of(condition)):
             scope.lines.append(f"if not ({condition}): return None")
         elif number is not None:

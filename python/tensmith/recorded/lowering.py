@@ -17,9 +17,10 @@ lowers = _TABLE.lowers
 
 
 class Step:
-    """A line of the text. `types`: of each result the element type and the sizes, as texts."""
+    """A line of the text. types: of each result the element type and the sizes, as texts; updates: of a program the updates that are its own (`inlined`)."""
 
     def __init__(self, line, names=None):
+        self.updates = {}
         self.name, attributes, operands, types = line.split("|")
         self.attributes = dict(_attribute(each) for each in attributes.split(";") if each)
         self.operands = [int(number) for number in operands.split()]
@@ -59,29 +60,64 @@ def _type(text, names=None):
 def graph_of(text):
     """The text's graph, with inputs "x0", ... and outputs "y0", ... An Error names a step that has no graph, or no derivative."""
     g = Graph()
-    types = [_type(line[len("input ") :]) for line in text.splitlines() if line.startswith("input ")]
+    lines = text.splitlines()
+    types = [_type(line[len("input ") :]) for line in lines if line.startswith("input ")]
     inputs = [g.input(f"x{number}", *type_) for number, type_ in enumerate(types)]
-    for number, result in enumerate(inlined(g, text, inputs)):
+    outputs = _outputs(text)
+    states = [tuple(map(int, line.split()[1:])) for line in lines if line.startswith("state ")]
+    updates = {outputs[output]: (outputs[holds[0]], inputs[number]) for output, number, *holds in states if holds}
+    for number, result in enumerate(inlined(g, text, inputs, updates)):
         g.builder.output(f"y{number}", result.number)
+    for output, number, *_ in states:
+        g.builder.state(f"x{number}", f"y{output}")
     return g
 
 
-def inlined(g, text, inputs):
-    """The text's outputs, of these inputs. Its sizes have names of its own, which are what the inputs' are here."""
+def inlined(g, text, inputs, updates=None):
+    """The text's outputs, of these inputs. Its sizes have names of its own, which are what the inputs' are here.
+
+    updates: by the number of a value (holds, otherwise): what is in its place where `holds`, a truth or the number of one, does not hold. What is computed of
+    the value is of use only where that holds, so it may be computed of the one that was chosen: then the choice is part of the kernel that computes the value.
+    What derivatives pass through stays as it is.
+    """
     lines, names = text.splitlines(), {}
     for line, value in zip(lines, inputs):
         for text_size, size in zip(line.split()[2:], value.shape):
             names.setdefault(text_size, size)
-    values, results = list(inputs), []
-    for line in lines[len(inputs) :]:
+    values, results, updates = list(inputs), [], dict(updates or {})
+    derived = max((i for i, line in enumerate(lines) if line.startswith("derivative|")), default=0)
+
+    def chosen(number):
+        holds, otherwise = updates.pop(number)
+        return g.where(values[holds] if isinstance(holds, int) else holds, values[number], otherwise)
+
+    for i, line in enumerate(lines[len(inputs) :], len(inputs)):
         kind, _, rest = line.partition(" ")
         if kind == "const":
             values.append(_constant(g, *rest.split()))
         elif kind == "out":
-            results.append(values[int(rest)])
+            results.append(chosen(int(rest)) if int(rest) in updates else values[int(rest)])
+        elif kind == "state":  # of runs of the text alone: who has it as a part writes what it gives
+            continue
         else:
-            values += lowered(g, Step(line, names), values)
+            step, first = Step(line, names), len(values)
+            here = [number for number in range(first, first + len(step.types)) if number in updates and i > derived]
+            here = [number for number in here if not isinstance(updates[number][0], int) or updates[number][0] < first]
+            parts = _outputs(decoded(step.attributes["text"])) if step.name == "program" and here else []
+            for number in here:
+                if parts.count(part := parts[number - first] if parts else None) == 1:
+                    holds, otherwise = updates.pop(number)
+                    step.updates[part] = values[holds] if isinstance(holds, int) else holds, otherwise
+            values += lowered(g, step, values)
+            for number in here:
+                if number in updates:
+                    values[number] = chosen(number)
     return results
+
+
+def _outputs(text):
+    """The numbers of its outputs' values."""
+    return [int(line[len("out ") :]) for line in text.splitlines() if line.startswith("out ")]
 
 
 def _constant(g, dtype, numbers, *sizes):
@@ -403,7 +439,7 @@ def _program(g, step, *operands):
     text = decoded(step.attributes["text"])
     if has_derivative(text):
         operands = [_identity(g, step, x) for x in operands]
-    return inlined(g, text, list(operands))
+    return inlined(g, text, list(operands), step.updates)
 
 
 # ---- control flow
