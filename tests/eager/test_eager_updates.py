@@ -1,11 +1,16 @@
 """Tensors that a converted call writes over in their own memory: what they were is gone only where the call succeeds, and nobody else sees another value."""
 
+import gc
+import weakref
+
 import numpy
 import pytest
 
 tnp = pytest.importorskip("tensmith.numpy")
 import tensmith as ts  # noqa: E402
-from tensmith import nn, optim  # noqa: E402
+from tensmith import _eager, nn, optim  # noqa: E402
+from tensmith.recorded import program_of  # noqa: E402
+from tensmith.recorded.texts import encoded  # noqa: E402
 
 functional = nn.functional
 
@@ -135,14 +140,16 @@ def test_an_index_out_of_range_behind_a_write_leaves_what_was_there():
 
 def test_a_result_of_the_same_value_is_a_tensor_of_its_own():
     def program(state, x):
-        state += x
-        return state * 1.0, state + 0.0
+        new = state + x
+        state[...] = new
+        return new
 
     state, one = tnp.zeros((4,)), tnp.ones((4,))
     converted = called(program, (state, one), (state, one), (state, one))
     found = converted(state, one)
+    assert converted.statistics()["converted"] == 3
     state += 5.0
-    assert all(numpy.array_equal(each, [4.0] * 4) for each in found)
+    assert numpy.array_equal(found, [4.0] * 4) and numpy.array_equal(state, [9.0] * 4)
 
 
 def test_what_was_there_may_be_a_result():
@@ -165,6 +172,7 @@ def test_two_tensors_of_one_new_value():
     a, b, one = tnp.zeros((3,)), tnp.zeros((3,)), tnp.ones((3,))
     converted = called(program, (a, b, one), (a, b, one), (a, b, one))
     converted(a, b, one)
+    assert converted.statistics()["converted"] == 3
     assert numpy.array_equal(a, [15.0] * 3) and numpy.array_equal(b, [15.0] * 3)
     a += 1.0
     assert numpy.array_equal(b, [15.0] * 3)
@@ -179,6 +187,7 @@ def test_tensors_that_exchange_their_values():
     a, b = tnp.asarray([1.0, 2.0]), tnp.asarray([3.0, 4.0])
     converted = called(program, (a, b), (a, b), (a, b))
     converted(a, b)
+    assert converted.statistics()["converted"] == 3
     assert numpy.array_equal(a, [1.0, 2.0]) and numpy.array_equal(b, [3.0, 4.0])
 
 
@@ -200,41 +209,67 @@ def test_a_tape_keeps_what_it_has_recorded():
     assert numpy.array_equal(other.grad, before) and numpy.array_equal(state, before * 3)
 
 
-def test_within_a_recording_and_a_coexecuted_step():
+def test_a_recording_knows_what_was_there():
+    """Who records is told what a program gives; nothing is written."""
+    program = program_of("input f64 2\ninput f64 2\nmul||0 1|f64 2\nout 2\nstate 0 0\n")
+    state, x = tnp.asarray([2.0, 3.0]), tnp.asarray([5.0, 7.0])
+    types = _eager.ResultTypes([(x.dtype, [2])])
+    where, given = place_of(state), program([state, x], types)
+    assert place_of(given[0]) == where and numpy.array_equal(state, [10.0, 21.0])
+    x.requires_grad = True
+    with ts.record():
+        y = program([state, x], types)[0]
+        loss = tnp.sum(y * y)
+    loss.backward()
+    assert numpy.array_equal(state, [10.0, 21.0]) and numpy.array_equal(x.grad, [2 * 50.0 * 10.0, 2 * 147.0 * 21.0])
+
+
+def test_within_a_coexecuted_step():
     def program(state, x):
         state += x
 
     state, x = tnp.zeros((3,)), tnp.ones((3,))
     converted = called(program, (state, x), (state, x), (state, x))
-    x.requires_grad = True
-    with ts.record():
-        converted(state, x)
-        loss = tnp.sum(state * state)
-    loss.backward()
-    assert numpy.array_equal(state, [4.0] * 3) and numpy.array_equal(x.grad, [8.0] * 3)
-    x.requires_grad = False
 
     @ts.coexecute
     def step():
         converted(state, x)
         return state * 2.0
 
-    for count in range(5, 12):
+    for count in range(4, 12):
         assert numpy.array_equal(step(), [2.0 * count] * 3)
     assert numpy.array_equal(state, [11.0] * 3)
 
 
-def test_a_view_sees_what_is_written():
-    whole = tnp.zeros((2, 3))
+def test_code_that_may_raise_behind_the_graph():
+    """The call is the function's then, from the begin."""
+
+    def program(state, x):
+        state += x
+        return 12 // int(tnp.sum(state))
+
+    state, one = tnp.full((2,), -4.0), tnp.ones((2,))
+    converted = ts.function(program)
+    for wanted in (-2, -3, -6):
+        assert converted(state, one) == wanted
+    with pytest.raises(ZeroDivisionError):
+        converted(state, one)
+    assert numpy.array_equal(state, [0.0] * 2) and converted(state, one) == 6 and converted.statistics()["converted"] >= 2
+
+
+@pytest.mark.parametrize("part", [lambda x: x[1], lambda x: x[:, 1], lambda x: x.T, lambda x: x[::-1, 1:]])
+def test_a_view_sees_what_is_written(part):
+    whole, wanted = tnp.zeros((3, 3)), numpy.zeros((3, 3))
 
     def program(state, x):
         state += x
 
-    row, one = whole[1], tnp.ones((3,))
-    converted = called(program, (row, one), (row, one), (row, one))
+    view, one = part(whole), tnp.ones(())
+    converted = called(program, (view, one), (view, one), (view, one))
     array = numpy.asarray(whole)
-    converted(row, one)
-    assert numpy.array_equal(array, [[0.0] * 3, [4.0] * 3])
+    converted(view, one)
+    part(wanted)[...] = 4.0
+    assert numpy.array_equal(array, wanted) and converted.statistics()["converted"] == 3
 
 
 def test_memory_of_a_tensor_goes_with_it():
@@ -243,16 +278,34 @@ def test_memory_of_a_tensor_goes_with_it():
     def program(state, x):
         state += x
 
-    x = tnp.ones((1000,))
-    converted, places = ts.function(program), set()
-    for _ in range(12):
-        state = tnp.zeros((1000,))
+    class Memory(numpy.ndarray):
+        """Of which one can tell when it is gone."""
+
+    x, converted = tnp.ones((4,)), ts.function(program)
+    for _ in range(3):
+        memory = numpy.zeros((4,)).view(Memory)
+        state, gone = tnp.from_dlpack(memory), weakref.ref(memory)
         for _ in range(3):
             converted(state, x)
-        assert numpy.array_equal(state, [3.0] * 1000)
-        places.add(place_of(state))
-        del state
-    assert len(places) <= 4
+        assert numpy.array_equal(memory, [3.0] * 4)
+        del state, memory
+        _eager.wait_for_all()
+        gc.collect()
+        assert gone() is None
+    assert converted.statistics()["converted"] >= 6 and states_of(converted)
+
+
+TWO_OF_ONE = "input f64 2\nmul||0 0|f64 2\nout 1\nout 1\n"
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_part_that_gives_one_value_twice(holds):
+    """Each of the two states keeps what it had itself."""
+    part = encoded(TWO_OF_ONE)
+    text = f"input bool\ninput f64 2\ninput f64 2\ninput f64 2\nprogram|text=s:{part}|1|f64 2,f64 2\nout 0\nout 4\nout 5\nstate 1 2 0\nstate 2 3 0\n"
+    given = [tnp.asarray(holds), tnp.asarray([3.0, 4.0]), tnp.asarray([5.0, 6.0]), tnp.asarray([7.0, 8.0])]
+    _, a, b = program_of(text).compiled.run(given, [(x.dtype, list(x.shape)) for x in (given[0], *given[2:])])
+    assert numpy.array_equal(a, [9.0, 16.0] if holds else [5.0, 6.0]) and numpy.array_equal(b, [9.0, 16.0] if holds else [7.0, 8.0])
 
 
 def test_operations_that_were_issued_before_read_what_was_there():

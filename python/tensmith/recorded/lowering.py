@@ -78,20 +78,18 @@ def inlined(g, text, inputs, updates=None):
 
     updates: by the number of a value (holds, otherwise): what is in its place where `holds`, a truth or the number of one, does not hold. What is computed of
     the value is of use only where that holds, so it may be computed of the one that was chosen: then the choice is part of the kernel that computes the value.
-    What derivatives pass through stays as it is.
     """
     lines, names = text.splitlines(), {}
     for line, value in zip(lines, inputs):
         for text_size, size in zip(line.split()[2:], value.shape):
             names.setdefault(text_size, size)
     values, results, updates = list(inputs), [], dict(updates or {})
-    derived = max((i for i, line in enumerate(lines) if line.startswith("derivative|")), default=0)
 
     def chosen(number):
         holds, otherwise = updates.pop(number)
         return g.where(values[holds] if isinstance(holds, int) else holds, values[number], otherwise)
 
-    for i, line in enumerate(lines[len(inputs) :], len(inputs)):
+    for line in lines[len(inputs) :]:
         kind, _, rest = line.partition(" ")
         if kind == "const":
             values.append(_constant(g, *rest.split()))
@@ -101,7 +99,7 @@ def inlined(g, text, inputs, updates=None):
             continue
         else:
             step, first = Step(line, names), len(values)
-            here = [number for number in range(first, first + len(step.types)) if number in updates and i > derived]
+            here = [number for number in range(first, first + len(step.types)) if number in updates]
             here = [number for number in here if not isinstance(updates[number][0], int) or updates[number][0] < first]
             parts = _outputs(decoded(step.attributes["text"])) if step.name == "program" and here else []
             for number in here:
