@@ -132,11 +132,21 @@ public:
     std::string text;
     std::vector<Array> inputs;
     std::vector<Value> outputs;
+    std::vector<Number> operands; // the values that are its inputs
   };
   /// `hasOwnSizes`: it is of the sizes that there are, and of no others. Then tensors that nobody
   /// watches are part of the structure, too, where they are as a size is: few integers, as bounds
   /// of labels, or one number that rules look for at each place, as a state's first zeros.
-  Program program(std::span<const Number> outputs, bool hasOwnSizes = false) const;
+  Program program(std::span<const Number> outputs, bool hasOwnSizes = false) const {
+    return program(outputs, hasOwnSizes, 0);
+  }
+  /// What computes the values of those that were there before the number `first`, and of inputs. It
+  /// has no arrays.
+  Program part(Number first, std::span<const Number> outputs) const {
+    return program(outputs, /*hasOwnSizes=*/false, first);
+  }
+  /// The number of the next value.
+  Number next() const { return Number(values_.size()); }
 
   /// Leaves that were read (Array.h), and their values.
   const std::vector<std::pair<Array, Number>> &leaves() const { return leaves_; }
@@ -144,6 +154,7 @@ public:
   void keepWithResults() { keptByResults_ = true; }
   bool isReleased() const { return isReleased_; }
   bool isWhole() const { return isWhole_; }
+  bool isStrict() const { return isStrict_; }
   void release();
 
 private:
@@ -176,6 +187,7 @@ private:
     bool isWatched; // it may be another tensor for whoever runs the program
   };
 
+  Program program(std::span<const Number> outputs, bool hasOwnSizes, Number first) const;
   static std::vector<Tape *> &live();
   Known *find(const std::shared_ptr<Storage> &storage) const;
   Known &known(const std::shared_ptr<Storage> &storage);

@@ -138,12 +138,12 @@ Shape pictureOf(const Shape &shape) {
 
 } // namespace
 
-Tape::Program Tape::program(std::span<const Number> outputs, bool hasOwnSizes) const {
+Tape::Program Tape::program(std::span<const Number> outputs, bool hasOwnSizes, Number first) const {
   std::vector<char> isNeeded(values_.size(), 0);
   for (Number output : outputs)
     isNeeded[size_t(output)] = 1;
   auto isUsed = [&](const Step &step) {
-    for (size_t i = 0; i < step.resultCount; ++i)
+    for (size_t i = 0; step.first >= first && i < step.resultCount; ++i)
       if (isNeeded[size_t(step.first) + i])
         return true;
     return false;
@@ -169,17 +169,24 @@ Tape::Program Tape::program(std::span<const Number> outputs, bool hasOwnSizes) c
     if (isStrict_ && isUsed(step) && hasWindows(step.attributes))
       sizes.fix(pictureOf(values_[size_t(step.operands[0])].shape));
   std::vector<std::pair<Number, std::string>> constants(constants_.begin(), constants_.end());
+  auto addInput = [&](Number value) {
+    sizes.name(values_[size_t(value)].shape);
+    numbers[size_t(value)] = next++;
+    program.operands.push_back(value);
+    program.text += "input " + typeText(sizes, values_[size_t(value)]) + "\n";
+  };
+  for (Number value = 0; value < first; ++value)
+    if (isNeeded[size_t(value)] && !constants_.contains(value))
+      addInput(value);
   for (const Input &input : inputs_) {
-    if (!isNeeded[size_t(input.value)])
+    if (!isNeeded[size_t(input.value)] || input.value < first)
       continue;
     if (auto text = hasOwnSizes && !input.isWatched ? structureText(input.array) : std::nullopt) {
       constants.emplace_back(input.value, std::move(*text));
       continue;
     }
-    sizes.name(input.array.shape());
-    numbers[size_t(input.value)] = next++;
+    addInput(input.value);
     program.inputs.push_back(input.array);
-    program.text += "input " + typeText(sizes, values_[size_t(input.value)]) + "\n";
   }
   for (const auto &[value, text] : constants) {
     if (!isNeeded[size_t(value)])

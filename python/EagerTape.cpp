@@ -220,6 +220,14 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
       .def("unrenewed", &Tape::unrenewed)
       .def("add", addStep)
       .def("program", programOf, nb::arg("outputs"), nb::arg("has_own_sizes") = false)
+      // The text, and the values that are its inputs.
+      .def("part",
+           [](Tape &tape, int first, const std::vector<int> &outputs) {
+             Tape::Program part = usable(tape).part(first, outputs);
+             return nb::make_tuple(nb::str(part.text.c_str(), part.text.size()), part.operands);
+           })
+      .def("next", &Tape::next)
+      .def("is_strict", &Tape::isStrict)
       .def("leaves",
            [](const Tape &tape) {
              nb::list list;
@@ -233,6 +241,7 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
       "tape", [](bool isStrict, bool isWhole) { return std::make_shared<Tape>(isStrict, isWhole); },
       nb::arg("is_strict"), nb::arg("is_whole") = false);
   m.def("recording", [] { return Tape::recording(); });
+  m.def("is_whole", [](const Tensor &t) { return isWholeStorage(t.array); });
   m.def("history", [](const Tensor &t) { return t.array.storage()->history; });
   bindLeaves(tensor);
   bindResults(m);

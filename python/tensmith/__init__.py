@@ -392,7 +392,7 @@ def hvp(model: Any, wrt: Any, of: Any, **settings: Any) -> Any:
     return compile(model, derivatives=[("grad", of, wrt), second], **settings)
 
 
-_OF_FUNCTIONS = ("backward", "hessian", "linearize", "record", "value_and_grad", "vjp")
+_OF_FUNCTIONS = ("backward", "checkpoint", "hessian", "linearize", "record", "value_and_grad", "vjp")
 
 
 def _loaded(name: str) -> Any:

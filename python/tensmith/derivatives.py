@@ -8,12 +8,14 @@ that again.
 """
 
 import contextlib
+import functools
 
 from . import _eager
 from .numpy import dtypes
 from .numpy.creation import asarray, zeros_like
 from .numpy.dtypes import Tensor
 from .recorded import program_of
+from .recorded.texts import encoded
 
 
 # ---- nested arguments
@@ -256,6 +258,43 @@ def hessian(function):
         return manipulation.reshape(manipulation.stack(rows), x.shape + x.shape)
 
     return call
+
+
+# ---- parts that are computed again
+
+
+def checkpoint(function):
+    """A function that does what `function` does. Derivatives compute it again, from its arguments and what else it reads, when they come to it: of what is computed
+    within nothing is kept meanwhile, but its results are.
+
+    A derivative is one program, which computes what it needs of the forward pass itself. So this is for its memory: of parts one behind the other each needs
+    as much as it alone. In `ts.function` and `ts.coexecute` the function is a part of the whole program, as any.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        tapes = [(tape, tape.next()) for tape in _eager.recording() if not tape.is_strict()]
+        result = function(*arguments, **named)
+        for tape, first in tapes:
+            _keep(tape, first, flattened(result, []))
+        return result
+
+    return call
+
+
+def _keep(tape, first, results):
+    """The results are values that the tape has, from now on, and knows how to compute again: by its steps since the value `first`."""
+    found = {}  # by the value; a view is of what is kept, or is what it was
+    for x in results:
+        if tape.is_active(x) and _eager.is_whole(x) and (number := tape.read(x)) >= first:
+            found.setdefault(number, x)
+    if not found:
+        return
+    text, operands = tape.part(first, list(found))
+    types = [(x.dtype, list(x.shape)) for x in found.values()]
+    begin = tape.add("checkpoint", {"text": encoded(text)}, operands + [tape.watch(x, True) for x in found.values()], types)
+    for i, x in enumerate(found.values()):
+        tape.bind(x, begin + i)
 
 
 # ---- the tape

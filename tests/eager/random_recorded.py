@@ -101,17 +101,28 @@ def _loop(v, w, b, c):
 _KINDS = [_unary, _binary, _reduced, _sliced, _written, _in_place, _through_views, _matrices, _indexed, _written_at, _branch, _loop]
 
 
-def program(seed):
-    """The function, and its two arguments as NumPy's arrays."""
+def program(seed, part=None):
+    """The function, and its two arguments as NumPy's arrays. part: what some of its steps, and runs of them, are wrapped in."""
     draw = random.Random(seed)
     steps = [(draw.choice(_KINDS), draw.random(), draw.random(), draw.random()) for _ in range(draw.randint(3, 9))]
+    draws = random.Random(seed + 1)
+    wrapped = [draws.random() < 0.4 for _ in steps]
+    begin = draws.randrange(len(steps))
+    end = draws.randint(begin, len(steps))
+
+    def taken(first, last, values):
+        count, values = len(values), list(values)
+        for (kind, a, b, c), is_wrapped in zip(steps[first:last], wrapped[first:last]):
+            v, w = (values[int(place * len(values))] for place in (a, b))
+            if v.ndim or kind in (_unary, _binary, _branch, _loop):
+                values += (part(kind) if part and is_wrapped else kind)(v, w, b, c)
+        return values[count:]
 
     def function(x, y):
         values = [x, y]
-        for kind, a, b, c in steps:
-            v, w = (values[int(part * len(values))] for part in (a, b))
-            if v.ndim or kind in (_unary, _binary, _branch, _loop):
-                values += kind(v, w, b, c)
+        values += taken(0, begin, values)
+        values += (part(taken) if part else taken)(begin, end, values)
+        values += taken(end, len(steps), values)
         return sum((tnp.sum(tnp.sin(v)) for v in values[2:]), tnp.sum(x) * 0.1)
 
     rows, columns = draw.randint(2, 4), draw.randint(2, 4)

@@ -9,6 +9,7 @@ import re
 from .. import ElementType, Error, formulas
 from ..lowerings import Table
 from ..stablehlo.graph import Graph
+from . import recomputed
 from .texts import decoded, texts_within
 
 # Of the graph, the step's attributes, its results' types and its operands.
@@ -89,6 +90,7 @@ def inlined(g, text, inputs, updates=None):
         holds, otherwise = updates.pop(number)
         return g.where(values[holds] if isinstance(holds, int) else holds, values[number], otherwise)
 
+    scope, g.scope = g.scope, len(g.parts)
     for line in lines[len(inputs) :]:
         kind, _, rest = line.partition(" ")
         if kind == "const":
@@ -110,6 +112,7 @@ def inlined(g, text, inputs, updates=None):
             for number in here:
                 if number in updates:
                     values[number] = chosen(number)
+    g.scope = scope
     return results
 
 
@@ -411,10 +414,19 @@ def _put_at_places(g, x, part, axis, start, step):
 def _derivative(g, step, *operands):
     """Operands are the values that it is of, those that it is by, and a change for each of the latter, or of the former where it goes backward.
     """
-    of, by = step.attributes["of"], step.attributes["by"]
-    numbers = [x and x.number for x in operands]
-    results = g.builder.differentiate(bool(step.attributes["forward"]), numbers[:of], numbers[of : of + by], numbers[of + by :])
-    return [g.value(number) for number in results]
+    count, by = step.attributes["of"], step.attributes["by"]
+    of, by, changes = operands[:count], operands[count : count + by], operands[count + by :]
+    parts = g.parts[g.scope :]
+    return recomputed.tangents(g, of, by, changes, parts) if step.attributes["forward"] else recomputed.gradients(g, of[0], by, changes[0], parts)
+
+
+@lowers("checkpoint")
+def _checkpoint(g, step, *operands):
+    """What a text computes of the first operands is the others, which derivatives do not pass: they compute it again."""
+    text, count = decoded(step.attributes["text"]), len(operands) - len(step.types)
+    results = [_identity(g, step, x) for x in operands[count:]]
+    g.parts.append(recomputed.Part(results, operands[:count], lambda given: inlined(g, text, given)))
+    return results
 
 
 @lowers("graph")

@@ -1,10 +1,15 @@
 """Compiled programs by their structure: in this process, and in the cache of modules for the next one."""
 
+import functools
+import hashlib
 import os
+import pathlib
 import threading
 
-from .. import _eager, _tensmith
+from .. import _eager, _tensmith, formulas
 from ..lowered import bytes_of, settings_of
+from ..stablehlo import graph
+from . import lowering, recomputed
 from .lowering import graph_of, has_derivative, has_loop
 from .texts import encoded
 
@@ -53,10 +58,17 @@ def program_of(text):
     return program
 
 
+@functools.cache
+def _rules():
+    """Of what makes a graph of a text: a module that others have made of it is another text's."""
+    files = [module.__file__ for module in (lowering, recomputed, formulas, graph)]
+    return hashlib.sha256(b"".join(pathlib.Path(file).read_bytes() for file in files)).digest()
+
+
 def _load(text):
     # Without kernels each operator of the graph is evaluated, as each operation of eager tensors is then.
     settings = settings_of({"reference": os.environ.get("TENSMITH_EAGER_KERNELS") == "off"})
-    kept = _tensmith.KeptModules("recorded program", text.encode(), settings)
+    kept = _tensmith.KeptModules("recorded program", text.encode() + _rules(), settings)
     if found := kept.find():
         descriptor, size, _ = found
         try:

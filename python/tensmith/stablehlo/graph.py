@@ -59,13 +59,17 @@ class Graph:
     def __init__(self):
         self.builder = Builder()
         self.location = ""
+        self.inputs = set()  # their numbers
+        self.parts, self.scope = [], 0  # that derivatives compute again (recorded/recomputed.py); how many there were before the text that is being inlined
 
     def value(self, number):
         dtype, dims = self.builder.type(number)
         return Value(number, dtype, [int(dim) if dim.isdigit() else dim for dim in dims])
 
     def input(self, name, dtype, dims):
-        return self.value(self.builder.input(name, (dtype, [str(dim) for dim in dims])))
+        number = self.builder.input(name, (dtype, [str(dim) for dim in dims]))
+        self.inputs.add(number)
+        return self.value(number)
 
     def constant(self, array, dtype=None, name=None):
         """Of a NumPy array; of another type than NumPy's by a conversion."""
