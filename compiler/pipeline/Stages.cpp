@@ -25,7 +25,8 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
 // operators are simplified and fused like any; what becomes straight code must be so before folding
 // and layout see it. Folding again after the layout has transposed constants, and at the end for
 // those that fusion has packed. Libraries get their operators before these are transformed for
-// kernels.
+// kernels. What fusion lays out for a product it lays out for each: a matrix that several multiply
+// by, as the weights of a recurrence whose steps are straight code, is laid out once.
 constexpr Stage kRewrites[] = {{"check-sizes", rewrite::checkSizes},
                                {"simplify", rewrite::simplify},
                                {"integer-products", rewrite::multiplyIntegers},
@@ -57,11 +58,13 @@ constexpr Stage kRewrites[] = {{"check-sizes", rewrite::checkSizes},
                                {"turn-products", rewrite::turnProducts},
                                {"sum-columns", rewrite::sumColumns},
                                {"compile-loops", rewrite::compileLoops},
+                               {"fuse-updates", rewrite::fuseUpdates},
                                {"repeat-elementwise", rewrite::repeatElementwise},
                                {"attention-gradients", rewrite::fuseAttentionGradients},
                                {"fuse-rows", rewrite::fuseRows},
                                {"sum-rows", rewrite::sumRows},
                                {"fuse", rewrite::fuse},
+                               {"cse", eliminateCommon},
                                {"hoist", rewrite::hoist},
                                {"order-updates", rewrite::orderUpdates},
                                {"join-in-place", rewrite::joinInPlace},

@@ -49,6 +49,8 @@ Table<Rewrite> &rewrites() {
       {"graph-turn-products", "turn products around where less is packed for them then",
        turnProducts},
       {"graph-compile-loops", "make kernels of loops with small bodies", compileLoops},
+      {"graph-fuse-updates", "make one kernel of results that are made of the same elements",
+       fuseUpdates},
       {"graph-repeat-elementwise", "compute cheap element-wise values again where they are read",
        repeatElementwise},
       {"graph-attention-gradients",
