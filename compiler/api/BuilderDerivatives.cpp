@@ -2,8 +2,10 @@
 //
 // What lies between `by` and `of` becomes a function of its own, with what it uses from outside as
 // further arguments. That is differentiated (compiler/autodiff), and its body is put at the end of
-// the graph. So a derivative may be by any value, also one in the middle, be used by what is built
-// next, and be differentiated again. What is computed twice by this is one before it is compiled.
+// the graph, or of the region that is open. So a derivative may be by any value, also one in the
+// middle, be used by what is built next, and be differentiated again. What is computed twice by
+// this is one before it is compiled. Within a region what was made outside of it is constant,
+// unless the derivative is by it.
 #include "compiler/api/ModelBuilder.h"
 #include "compiler/autodiff/Differentiate.h"
 #include "compiler/graph/Graph.h"
@@ -128,8 +130,6 @@ Between functionBetween(ModuleOp module, ArrayRef<Value> by, ArrayRef<Value> of,
 
 Status ModelBuilder::checkDerivative(bool isForward, ArrayRef<Value> of, ArrayRef<Value> by,
                                      size_t changes) const {
-  if (Status status = checkOutside(); !status.ok())
-    return status;
   if (of.empty() || by.empty() || (!isForward && of.size() != 1))
     return invalidArgument("a gradient is of one value by some, a tangent of some by some");
   if (changes != (isForward ? by.size() : of.size()))
@@ -168,7 +168,8 @@ Result<std::vector<ts_value>> ModelBuilder::differentiate(bool isForward,
       return change.status();
     changes.push_back(*change);
   }
-  Between between = functionBetween(*module_, *by, *of, operatorsBetween(main_.front(), *by, *of));
+  Block &block = *builder_.getInsertionBlock();
+  Between between = functionBetween(*module_, *by, *of, operatorsBetween(block, *by, *of));
   autodiff::Derivative derivative;
   derivative.mode = isForward ? autodiff::Mode::Forward : autodiff::Mode::Reverse;
   derivative.of = numbered("y", of->size());

@@ -128,8 +128,9 @@ TS_API ts_status *ts_builder_yield(ts_builder *builder, const ts_value *values, 
  * 1; `results` takes as many as `by`. TS_TANGENT: of each of `of`; `changes` are the tangents, one
  * for each of `by`, of its type; `results` takes as many as `of`. Values of `by` are distinct, and
  * may lie anywhere in the graph: they are taken as independent. What doesn't depend on them has
- * zeros. Not within a region. Unsupported where an operator has no derivative, by its name; nothing
- * was added then. */
+ * zeros. Within a region they are of what the region computes: what was made outside of it is
+ * constant, but for the values of `by`. Unsupported where an operator has no derivative, by its
+ * name; nothing was added then. */
 TS_API ts_status *ts_builder_differentiate(ts_builder *builder, int mode, const ts_value *of,
                                            size_t of_count, const ts_value *by, size_t by_count,
                                            const ts_value *changes, ts_value *results);

@@ -160,3 +160,51 @@ def test_a_broadcast_is_not_written():
     for write in (lambda: view.__setitem__(0, 1.0), lambda: view.__iadd__(1.0), lambda: view.__setitem__(tnp.asarray([0, 1]), 1.0)):
         with pytest.raises(ValueError, match="a broadcast, several of whose elements are one place; assign to a copy"):
             write()
+
+
+def test_derivatives_for_each_example():
+    """Within a compiled loop, and of one."""
+    x, w = tnp.asarray([[0.5, 1.5], [1.0, -2.0], [0.1, 0.2]]), tnp.asarray([2.0, -1.0])
+
+    def loss(w, row):
+        return tnp.sum(tnp.sin(w * row) * row)
+
+    each = ts.vmap(ts.grad(loss), in_axes=(None, 0))(w, x)
+    wanted = numpy.stack([ts.grad(loss)(w, x[i]).numpy() for i in range(3)])
+    assert numpy.allclose(each, wanted, rtol=1e-12)
+    assert numpy.allclose(ts.vmap(ts.grad(loss, 1), in_axes=(None, 0))(w, x), [ts.grad(loss, 1)(w, x[i]).numpy() for i in range(3)], rtol=1e-12)
+    assert numpy.allclose(ts.vmap(lambda row: ts.jvp(loss, (w, row), (w, row))[1])(x), [float(ts.jvp(loss, (w, x[i]), (w, x[i]))[1]) for i in range(3)], rtol=1e-12)
+
+    def norms(map_):
+        return lambda w: tnp.sum(map_(lambda row: tnp.sum(ts.grad(loss)(w, row) ** 2)))
+
+    looped = ts.grad(norms(lambda f: ts.vmap(f)(x)))(w)
+    assert numpy.allclose(looped, ts.grad(norms(lambda f: tnp.stack([f(x[i]) for i in range(3)])))(w), rtol=1e-10)
+
+
+def test_descent_in_a_compiled_loop():
+    """Each turn takes a gradient; the whole has a gradient by the rate."""
+    rows = tnp.asarray(numpy.random.RandomState(0).randn(5, 3))
+
+    def last(rate):
+        def turn(carried, each):
+            (w,) = carried
+            slope = ts.grad(lambda w: tnp.sum((w * each[0] - 1.0) ** 2))(w)
+            return [w - rate * slope], [tnp.sum(slope)]
+
+        (w,), slopes = ts.scan(turn, [tnp.ones(3)], [rows])
+        return w, slopes[0]
+
+    w, given = tnp.ones(3), rows.numpy()
+    for i in range(5):
+        w = w - 0.1 * ts.grad(lambda w: tnp.sum((w * rows[i] - 1.0) ** 2))(w)
+    assert numpy.allclose(last(0.1)[0], w, rtol=1e-12) and last(0.1)[1].shape == (5,)
+
+    def descent(rate):
+        w = numpy.ones(3)
+        for row in given:
+            w = w - rate * 2 * (w * row - 1) * row
+        return w.sum()
+
+    slope = ts.grad(lambda rate: tnp.sum(last(rate)[0]))(tnp.asarray(0.1))
+    assert abs(float(slope) - (descent(0.1 + 1e-6) - descent(0.1 - 1e-6)) / 2e-6) < 1e-5

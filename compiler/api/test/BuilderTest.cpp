@@ -337,6 +337,31 @@ TEST_F(BuilderTest, DifferentiatesValues) {
   EXPECT_EQ(run({1, 2}, {2}), (std::vector<float>{6, 56}));
 }
 
+/// What is carried, and what lies outside where the derivative is by it; else that is constant.
+TEST_F(BuilderTest, DifferentiatesWithinRegions) {
+  ts_value x = input("x", TS_F32, {"2"}), w = op("mul", {x, x});
+  int64_t count = 3;
+  ts_tensor *tensor = nullptr;
+  ASSERT_EQ(textOf(ts_tensor_borrow(TS_I64, nullptr, 0, &count, nullptr, nullptr, &tensor)), "");
+  ts_value trips, arguments[3], slopes[2], looped[1];
+  ASSERT_EQ(textOf(ts_builder_constant(builder, nullptr, tensor, &trips)), "");
+  ts_tensor_free(tensor);
+  ASSERT_EQ(textOf(ts_builder_begin_loop(builder, trips, TS_NO_VALUE, &x, 1, "", arguments)), "");
+  ts_value carried = arguments[2], product = op("mul", {op("mul", {carried, carried}), w});
+  ts_value by[] = {carried, w}, ones = op("div", {carried, carried});
+  ASSERT_EQ(
+      textOf(ts_builder_differentiate(builder, TS_GRADIENT, &product, 1, by, 2, &ones, slopes)),
+      "");
+  ts_value next[] = {arguments[1], op("sub", {slopes[0], slopes[1]})}; // 2 c w - c^2
+  ASSERT_EQ(textOf(ts_builder_yield(builder, next, 2, looped, 1, nullptr)), "");
+  ASSERT_EQ(textOf(ts_builder_output(builder, "y", looped[0])), "");
+  std::vector<float> wanted{1, 2};
+  for (float &c : wanted)
+    for (float w = c * c, turn = 0; turn < 3; ++turn)
+      c = 2 * c * w - c * c;
+  EXPECT_EQ(run({1, 2}, {2}), wanted);
+}
+
 TEST_F(BuilderTest, TellsWhatIsWrongAndWhere) {
   ts_value x = input("x", TS_F32, {"batch", "4"}), w = input("w", TS_F32, {"3", "4"});
   std::vector<int64_t> list{1};

@@ -1,7 +1,7 @@
 """What is left of a call once it is recorded: reads and checks, Python code of numbers, the graph, and effects.
 
     before = [fetch what the call reads, check assumptions of it, compute numbers]   -> a failed one ends it: nothing has happened
-    graph                                                                            -> results in memory of their own
+    graph                                                                            -> results in memory of their own; updates, of which those behind know
     after  = [read numbers of the results, check assumptions of them, compute]       -> the same
     effects = [write tensors, attributes, lists, and the like]                       -> none of which can fail
 
@@ -9,7 +9,8 @@ What the call reads of the program's world is a list of steps over registers, do
 assumptions. They run no code of the program. Python's lines compute numbers, and check these; what is read by way of such a number is another
 list behind it: a name's level says behind how many lists it is known.
 
-Invariant: the code before the effects changes nothing that the program could see. So a failed assumption leaves no trace.
+Invariant: the code before the effects changes nothing that the program could see. So a failed assumption leaves no trace. Where nothing behind the graph may end the call but truths that
+the graph gives, it writes tensors over itself, if these hold (effects.py).
 Source: Jeong et al., JANUS, NSDI 2019: assertions, and state written back at the end.
 """
 
