@@ -155,21 +155,21 @@ using Arrays = std::span<const Array>;
 using Body = std::function<Status(Arrays operands, Arrays results)>;
 
 /// By the engine: `body` computes the results, which are set aside, later from the operands.
-/// `also`: what else is written; may be null.
+/// `also`: what else is written. `kept`: of what is written that which a failure leaves as it was.
 Status pushInto(const char *name, Arrays operands, Arrays given, Body body,
-                VariableRef also = nullptr) {
+                std::vector<VariableRef> also = {}, std::vector<VariableRef> kept = {}) {
   waitWhereMuchIsPending();
   std::vector<Array> results(given.begin(), given.end());
   Task task;
-  task.writes.reserve(results.size() + 1);
+  task.writes.reserve(results.size() + also.size());
   task.reads.reserve(operands.size());
   int64_t bytes = 0;
   for (const Array &result : results) {
     task.writes.push_back(result.variable());
     bytes += result.storage()->bytes;
   }
-  if (also)
-    task.writes.push_back(std::move(also));
+  std::ranges::move(also, std::back_inserter(task.writes));
+  task.kept = std::move(kept);
   for (const Array &operand : operands)
     task.reads.push_back(operand.variable());
   task.name = name;
@@ -279,6 +279,49 @@ Status copyNow(const Array &to, const Array &from) {
   if (Status status = waitNow(to, /*toWrite=*/true); !status.ok())
     return status;
   return copyElements(to, from);
+}
+
+/// By the engine. `outcome`: what is written besides, may be null; then a failure leaves the inputs
+/// that the run updates as they were, and stays with the outcome and the other results.
+Status pushRun(std::shared_ptr<const Compiled> compiled, const char *name, Arrays inputs,
+               Arrays results, VariableRef outcome = nullptr) {
+  auto run = [compiled](Arrays operands, Arrays results) -> Status {
+    if (std::ranges::all_of(operands, &Array::isDense))
+      return compiled->run(operands, results);
+    Result<std::vector<Array>> rows = denseRows(operands);
+    return rows.ok() ? compiled->run(*rows, results) : rows.status();
+  };
+  for (const Array &input : inputs)
+    if (isShared(input))
+      if (Status status = waitUnlocked(input); !status.ok())
+        return status;
+  std::vector<VariableRef> also, kept;
+  if (compiled->memory())
+    also.push_back(compiled->memory()->variable);
+  if (outcome)
+    for (const auto &[input, result] : compiled->updates())
+      if (results[result].storage() == inputs[input].storage())
+        kept.push_back(inputs[input].variable());
+  if (outcome)
+    also.push_back(std::move(outcome));
+  if (Status status = pushInto(name, inputs, results, run, std::move(also), std::move(kept));
+      !status.ok())
+    return status;
+  if (!results.empty() && std::any_of(inputs.begin(), inputs.end(), isShared))
+    return waitUnlocked(results.front());
+  return {};
+}
+
+/// The results, once they are computed. The failure is the caller's to tell.
+Result<std::vector<Array>> runAwaited(std::shared_ptr<const Compiled> compiled, const char *name,
+                                      Arrays inputs, std::vector<Array> results) {
+  auto outcome = std::make_shared<Variable>();
+  if (Status status = pushRun(std::move(compiled), name, inputs, results, outcome); !status.ok())
+    return status;
+  LetGo unlocked;
+  if (Status status = Engine::ofProcess().wait(*outcome); !status.ok())
+    return status;
+  return results;
 }
 
 /// Operands' variables are ready. Operations under way may hold memory that the evaluation lacks.
@@ -394,13 +437,14 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
         return status;
     if (Status status = setAside(*results, types, options.spare); !status.ok())
       return status;
-    bool isHere = options.isAwaited && runsHere(*compiled, inputs);
-    Status status = isHere ? compiled->run(inputs, *results)
-                           : runInto(std::move(compiled), name, inputs, *results);
-    if (!status.ok())
+    if (options.isAwaited && runsHere(*compiled, inputs)) {
+      Status status = compiled->run(inputs, *results);
+      return status.ok() ? std::move(results) : status;
+    }
+    if (options.isAwaited)
+      return runAwaited(std::move(compiled), name, inputs, std::move(*results));
+    if (Status status = runInto(std::move(compiled), name, inputs, *results); !status.ok())
       return status;
-    if (isHere)
-      return results;
   }
   if (options.isAwaited && !results->empty())
     if (Status status = wait(results->front()); !status.ok())
@@ -410,22 +454,7 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
 
 Status runInto(std::shared_ptr<const Compiled> compiled, const char *name,
                std::span<const Array> inputs, std::span<const Array> results) {
-  auto run = [compiled](Arrays operands, Arrays results) -> Status {
-    if (std::ranges::all_of(operands, &Array::isDense))
-      return compiled->run(operands, results);
-    Result<std::vector<Array>> rows = denseRows(operands);
-    return rows.ok() ? compiled->run(*rows, results) : rows.status();
-  };
-  for (const Array &input : inputs)
-    if (isShared(input))
-      if (Status status = waitUnlocked(input); !status.ok())
-        return status;
-  VariableRef memory = compiled->memory() ? compiled->memory()->variable : nullptr;
-  if (Status status = pushInto(name, inputs, results, run, std::move(memory)); !status.ok())
-    return status;
-  if (!results.empty() && std::any_of(inputs.begin(), inputs.end(), isShared))
-    return waitUnlocked(results.front());
-  return {};
+  return pushRun(std::move(compiled), name, inputs, results);
 }
 
 Status computeInto(const Operator &op, const Attributes &attributes, Arrays operands,

@@ -197,7 +197,8 @@ void Engine::runReady(std::unique_lock<std::mutex> &lock) {
   }
   if (failure)
     for (const VariableRef &written : operation->task.writes)
-      if (!written->failure_ && !written->isScratch_)
+      if (!written->failure_ && !written->isScratch_ &&
+          std::ranges::find(operation->task.kept, written) == operation->task.kept.end())
         written->failure_ = failure;
   release(*operation);
   Task task = std::exchange(operation->task, Task{});

@@ -44,6 +44,9 @@ enum class Size : uint8_t { Small, Large };
 struct Task {
   std::function<Status()> body;
   std::vector<VariableRef> reads, writes;
+  /// Of those that are written: what is as it was where the operation fails. Whoever has pushed it
+  /// learns of that by another one.
+  std::vector<VariableRef> kept = {};
   const char *name = "";  // for the trace; outlives the engine
   std::string place = {}; // in the caller's program; may be empty
   Size size = Size::Large;

@@ -140,8 +140,8 @@ public:
   Program program(std::span<const Number> outputs, bool hasOwnSizes = false) const {
     return program(outputs, hasOwnSizes, 0);
   }
-  /// What computes the values of those that were there before the number `first`, and of inputs. It
-  /// has no arrays.
+  /// What computes the values from those that were there before the number `first`, and from
+  /// inputs; `operands` has all of them in order.
   Program part(Number first, std::span<const Number> outputs) const {
     return program(outputs, /*hasOwnSizes=*/false, first);
   }

@@ -12,7 +12,6 @@
 #include "compiler/graph/States.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -23,12 +22,17 @@ using namespace mlir;
 namespace tensmith {
 namespace {
 
+/// What the operator and those in its regions use from outside of it. A region that is open is part
+/// of no operator yet.
 SmallVector<Value> usedBy(Operation &op) {
-  SmallVector<Value> used(op.getOperands());
-  SetVector<Value> captured;
-  getUsedValuesDefinedAbove(op.getRegions(), captured);
-  used.append(captured.begin(), captured.end());
-  return used;
+  SetVector<Value> used;
+  op.walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands())
+      if (Operation *around = operand.getParentBlock()->getParentOp();
+          !around || !op.isAncestor(around))
+        used.insert(operand);
+  });
+  return used.takeVector();
 }
 
 /// The operators of a block that depend on `by` and that `of` depends on, in order.

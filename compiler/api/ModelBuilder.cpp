@@ -463,7 +463,8 @@ Status ModelBuilder::state(const char *input, const char *output) {
     return invalidArgument(what + "the input and the output must have one type of fixed sizes");
   for (auto [otherInput, otherOutput] : states_)
     if (otherInput == numbers.first || otherOutput == numbers.second)
-      return invalidArgument(what + "one of them is another state's");
+      return invalidArgument(what + "the " + (otherInput == numbers.first ? "input" : "output") +
+                             " is another state's");
   states_.push_back(numbers);
   return {};
 }

@@ -6,8 +6,8 @@
 // Fusion makes kernels of one result: each of an optimiser's would read again what another one has
 // read or stored. Here each element is read once, and all that is made of it is stored once.
 //
-// What a product gives to one reader alone is left to the product, which applies that reader to
-// what it has in registers.
+// What a product or a transposition gives to one reader alone is left to it: that reader is applied
+// to what is in registers.
 #include "compiler/graph/Graph.h"
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -22,7 +22,7 @@ namespace tensmith::rewrite {
 namespace {
 
 /// Of a kernel: as many streams of memory as a core follows, and as much code as a loop should
-/// have.
+/// have. Larger groups are left to fusion.
 constexpr size_t kMostResults = 8, kMostOperators = 64;
 
 using Operations = llvm::SetVector<Operation *>;
@@ -56,8 +56,7 @@ private:
     return own && own.getShape() == type.getShape();
   }
 
-  /// What the result is made of one by one, down to what others read as well; and the results that
-  /// it belongs to.
+  /// The operators that make the result alone, element by element; and the group it belongs to.
   void find(Operation *result) {
     if (made_.contains(result))
       return;
@@ -88,20 +87,21 @@ private:
     }
   }
 
-  /// The result is made of the value, or is it.
+  /// Results that read one value, or one of which the other reads, are a group.
   void note(Value value, Operation *result) {
     auto [first, isNew] = readers_.try_emplace(value, result);
     if (!isNew)
       classes_.unionSets(first->second, result);
   }
 
-  /// Whether a product's only reader is the operator.
-  bool isLeftToProduct(Operation *op) const {
+  /// Whether the operator alone reads what a product or a transposition gives.
+  bool isAppliedThere(Operation *op) const {
     return llvm::any_of(op->getOperands(), [&](Value operand) {
-      Operation *product = operand.getDefiningOp();
-      const kernel::Template *root =
-          product ? kernel::templateBefore(product, options_.machine) : nullptr;
-      return root && root->contracts && operand.hasOneUse();
+      Operation *made = operand.getDefiningOp();
+      if (!made || !operand.hasOneUse())
+        return false;
+      const kernel::Template *root = kernel::templateBefore(made, options_.machine);
+      return (root && root->contracts) || isa<graph::TransposeOp>(made);
     });
   }
 
@@ -116,7 +116,7 @@ private:
     for (Operation *op : llvm::reverse(sorted)) {
       bool isForThem =
           llvm::all_of(op->getUsers(), [&](Operation *user) { return inside.contains(user); });
-      if (!inside.contains(op) && (!isForThem || isLeftToProduct(op)))
+      if (!inside.contains(op) && (!isForThem || isAppliedThere(op)))
         continue;
       inside.insert(op);
       taken.push_back(op);
@@ -126,7 +126,7 @@ private:
   }
 
   void build(SmallVector<Operation *> results) {
-    llvm::erase_if(results, [&](Operation *op) { return isLeftToProduct(op); });
+    llvm::erase_if(results, [&](Operation *op) { return isAppliedThere(op); });
     if (results.size() < 2 || results.size() > kMostResults)
       return;
     SmallVector<Operation *> taken = takenFor(results);

@@ -95,16 +95,16 @@ SmallVector<Operation *> withDependents(Operation *op, const Order &order) {
 
 LogicalResult orderUpdates(func::FuncOp function, const Options &) {
   Order order(function.getBody().front());
+  Operation *failing = lastFailing(function.getBody().front());
   for (BlockArgument argument : function.getArguments()) {
     Value next = graph::nextValue(function, argument);
     auto update = next ? next.getDefiningOp<graph::KernelOp>() : graph::KernelOp();
     if (!update || update->getBlock() != argument.getOwner())
       continue;
     Operation *reader = lastReader(argument, update, order);
-    if (function.getArgAttr(argument.getArgNumber(), graph::kOnSuccess))
-      if (Operation *failing = lastFailing(*argument.getOwner());
-          failing && (!reader || order.isBefore(reader, failing)))
-        reader = failing;
+    if (failing && function.getArgAttr(argument.getArgNumber(), graph::kOnSuccess) &&
+        (!reader || order.isBefore(reader, failing)))
+      reader = failing;
     if (!reader || order.isBefore(reader, update))
       continue;
     SmallVector<Operation *> moved = withDependents(update, order);

@@ -273,13 +273,22 @@ def checkpoint(function):
 
     @functools.wraps(function)
     def call(*arguments, **named):
-        tapes = [(tape, tape.next()) for tape in _eager.recording() if not tape.is_strict()]
+        begun = begin_part()
         result = function(*arguments, **named)
-        for tape, first in tapes:
-            _keep(tape, first, flattened(result, []))
+        end_part(begun, result)
         return result
 
     return call
+
+
+def begin_part():
+    """The tapes that take derivatives, and the values that they begin the part with. A converted call knows nothing of parts (functions/calls.py)."""
+    return [(tape, tape.next()) for tape in _eager.recording() if not tape.is_strict()]
+
+
+def end_part(begun, result):
+    for tape, first in begun:
+        _keep(tape, first, flattened(result, []))
 
 
 def _keep(tape, first, results):

@@ -81,6 +81,8 @@ def _nodes(text):
             add(_Node("input", f"{dtype} {'×'.join(sizes)}", []))
         elif kind == "const":
             values.append(rest.split()[1])
+        elif kind == "state":  # a result that is written over an input
+            continue
         elif kind == "out":
             nodes.append(_Node(f"result {results}", "", [values[int(rest)]]))
             results += 1

@@ -208,3 +208,17 @@ def test_descent_in_a_compiled_loop():
 
     slope = ts.grad(lambda rate: tnp.sum(last(rate)[0]))(tnp.asarray(0.1))
     assert abs(float(slope) - (descent(0.1 + 1e-6) - descent(0.1 - 1e-6)) / 2e-6) < 1e-5
+
+
+def test_derivatives_of_loops_within_loops():
+    x = tnp.asarray([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+
+    def last(x):
+        return ts.scan(lambda carried, rows: ([tnp.tanh(carried[0] * rows[0] + x[1])], []), [x[1]], [x])[0][0]
+
+    assert numpy.allclose(ts.vmap(ts.grad(lambda x: tnp.sum(ts.vmap(lambda y: y * y)(x))))(x), 2 * x.numpy())
+    wanted = [ts.grad(last)(x[i]).numpy() for i in range(2)]
+    assert numpy.allclose(ts.vmap(ts.grad(last))(x), wanted)
+    assert numpy.allclose(ts.scan(lambda carried, rows: ([carried[0] + ts.grad(last)(rows[0])], []), [tnp.zeros(3)], [x])[0][0], sum(wanted))
+    assert numpy.allclose(ts.vmap(ts.hessian(last))(x), [ts.hessian(last)(x[i]).numpy() for i in range(2)])
+    assert numpy.allclose(ts.vmap(ts.grad(ts.checkpoint(last)))(x), wanted)

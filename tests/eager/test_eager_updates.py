@@ -25,10 +25,11 @@ def states_of(converted):
 
 
 def called(program, *arguments):
-    """A converted program, whose first calls have told all that there is to assume."""
+    """A converted program, whose first calls have told all that there is to assume: all but one of these ran converted."""
     converted = ts.function(program)
     for given in arguments:
         converted(*given)
+    assert converted.statistics()["converted"] == len(arguments) - 1
     return converted
 
 
@@ -119,23 +120,49 @@ def test_labels_out_of_range_leave_parameters_as_they_were():
     assert not any(numpy.array_equal(a, b) for a, b in zip(before, network.parameters()))
 
 
-def test_an_index_out_of_range_behind_a_write_leaves_what_was_there():
+@pytest.mark.parametrize("is_busy", [False, True])
+@pytest.mark.parametrize("size", [3, 400_000])
+def test_an_index_out_of_range_behind_a_write_leaves_what_was_there(size, is_busy):
+    """Also where the engine runs the graph: what failed is the run, and not the tensor."""
+
     def program(state, table, i):
         state *= 2.0
-        return tnp.take(table, i)
+        return table[i]
 
-    table = tnp.arange(4.0)
-
-    def made():
-        return tnp.ones((3,))
-
-    state = made()
+    state, table, matrix = tnp.ones((size,)), tnp.arange(4.0), tnp.ones((700, 700), dtype=tnp.float32)
     converted = called(program, *((state, table, tnp.asarray([k])) for k in (0, 1, 2)))
-    before = numpy.array(state)
+    assert states_of(converted)
+    product = tnp.matmul(matrix, matrix) if is_busy else None
     with pytest.raises(IndexError):
         converted(state, table, tnp.asarray([9]))
-    # What the program does before it fails it does once.
-    assert numpy.array_equal(state, before * 2)
+    assert numpy.array_equal(state, numpy.full(size, 16.0))  # what the program does before it fails it does once
+    assert converted(state, table, tnp.asarray([3])).tolist() == [3.0] and float(state[-1]) == 32.0
+    assert product is None or float(product[0, 0]) == 700.0
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_number_that_python_does_not_have(wrong):
+    """There is no integer of it: the call raises behind the graph, once."""
+
+    def program(state, x):
+        state += 1.0
+        return int(tnp.sum(x))
+
+    state, x = tnp.zeros((2,)), tnp.ones((2,))
+    converted = called(program, (state, x), (state, x), (state, x))
+    assert converted(state, x) == 2
+    with pytest.raises((ValueError, OverflowError)):
+        converted(state, tnp.full((2,), wrong))
+    assert state.tolist() == [5.0, 5.0]
+
+
+def test_a_graph_with_states_is_shown():
+    def program(state, x):
+        state += x
+
+    state, x = tnp.zeros((2,)), tnp.ones((2,))
+    converted = called(program, (state, x), (state, x))
+    assert states_of(converted) and "<svg" in converted._repr_html_()
 
 
 def test_a_result_of_the_same_value_is_a_tensor_of_its_own():

@@ -32,6 +32,18 @@ func.func @of_a_product(%m: tensor<8x8xf32>, %p: tensor<8x8xf32>, %x: tensor<8x8
 
 // -----
 
+// So is what a transposition gives.
+// CHECK-LABEL: func @of_a_transposition
+// CHECK-NOT: graph.kernel
+func.func @of_a_transposition(%m: tensor<4x8xf32>, %p: tensor<4x8xf32>, %x: tensor<8x4xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %g = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  %0 = graph.add %m, %g : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.sub %p, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
 // Results of nothing in common, of other shapes, or that are read before the last of them is there, are kernels of their own.
 // CHECK-LABEL: func @apart
 // CHECK-NOT: graph.kernel

@@ -396,6 +396,10 @@ class Calls:
                 return _eager.copy(_eager.cast(r.beside_tensors(arguments[0]), dtype))
             return r.made_of(arguments[0].code, dtype, arguments[0].value)
         if getattr(function, "__module__", "") == "tensmith.derivatives":
+            if name in ("begin_part", "end_part"):
+                return None
+            if name == "checkpoint" and len(arguments) == 1 and not named:
+                return arguments[0]
             if name == "backward":
                 r.refuse_in_regions("`backward` is called")
                 r.gradients_used()

@@ -170,7 +170,7 @@ class Effects:
         self.residual.check_several("apart", *codes, Assumption("constant", what, self.recording.line, None))
 
     def _write(self, written):
-        """First of all that is done: it alone may find no memory."""
+        """First of all that is done: it alone may find no memory, for a tensor that is not updated."""
         if not written:
             return
         recording = self.recording
@@ -275,7 +275,7 @@ class Effects:
         if not recording.graph_outputs:
             return Ended(residual, result, [])
         truth = self._truth() if self._updates else None
-        holds = None if truth is None else recording.output_of(truth)
+        holds = residual.holds = None if truth is None else recording.output_of(truth)
         text, arrays, kinds = recording.tape.program(recording.graph_outputs, recording.opening.is_of_one_size())
         inputs, shapes = [], [array.shape for array in arrays]
         for array in arrays:

@@ -8,9 +8,10 @@ import operator
 
 from .. import _eager
 from ..numpy.creation import asarray
-from ..numpy.dtypes import Tensor
+from ..numpy.dtypes import REAL_FLOATING, Tensor
 from . import ingraph
 from .open_sizes import NotOpen
+from .residual import unguarded
 from .scalars import TYPES_VARY, NotConvertible, Traced, plain
 
 
@@ -35,7 +36,7 @@ class Numbers:
             raise NotConvertible("what is read from a tensor decides here, within a branch or a loop of the graph")
         k = self.residual.constant(x.value)
         is_in_graph = x.tensor is not None and type(x.value) is bool
-        if is_in_graph:
+        if is_in_graph and kind not in unguarded:
             self.pinned.append((x.tensor, x.value))
         self.assume(f"type({x.code}) is type({k}) and {x.code} == {k}", kind, f"a number is {x.value!r}", relaxes, x.stage, is_in_graph)
         return x.value
@@ -150,6 +151,7 @@ class Numbers:
 
     def _code_of_element(self, tensor, convert):
         """Of the tensor as it is now."""
-        number = self.tape.read(tensor)
-        return lambda: self.residual.element(convert, self.output_of(number))
+        number, is_whole = self.tape.read(tensor), not (tensor.dtype in REAL_FLOATING)
+        may_raise = convert not in (float, bool) and not (convert is int and is_whole)  # there is no integer of infinity
+        return lambda: self.residual.element(convert, self.output_of(number), may_raise)
 

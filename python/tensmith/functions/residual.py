@@ -98,7 +98,9 @@ class Residual:
         self.scopes = []
         self.after, self.effects = [], []
         self.reads_results = False  # Python's code reads what the graph gives
-        self.may_end_behind = False  # the code behind the graph may end the call: by an assumption that the graph does not know, or since it raises
+        self.holds = None  # the graph's output that tells all assumptions on results at once, where it updates tensors
+        # Whether the code behind the graph may end the call: by an assumption that the graph does not know, or since it raises.
+        self.may_end_behind = False
         self.assumptions, self.constants = [], {}
         self._names, self._count, self._assumed = {}, 0, set()
         self._steps, self._lines, self._levels = [], [], {}  # by levels; levels of names: of what a list reads, and of Python's lines behind it
@@ -152,10 +154,10 @@ class Residual:
         self._line(f"{name} = {code}", stage, name)
         return name
 
-    def element(self, convert, output):
+    def element(self, convert, output, may_raise):
         """The name of the number that the graph's output of that number holds."""
         self.reads_results = True
-        return self.let(f"{self.constant(convert)}(outs[{output}].item())", 1, "p")
+        return self.let(f"{self.constant(convert)}(outs[{output}].item())", 1, "p", may_raise)
 
     def fetch(self, code, how, key=None):
         """The name of what is read of an object of a name: its own `dict`, a dict's `key`, an `item` of a list or tuple, a `part` of an object of a
@@ -223,9 +225,12 @@ class Residual:
         return None if assumption.kind in unguarded else len(self.assumptions) - 1
 
     def assume(self, condition, assumption, stage=0, in_graph=False):
-        """in_graph: what the graph gives tells it, too (Effects)."""
+        """in_graph: what the graph gives tells it, too (Effects). Where it updates tensors by that, its word counts: Python's could be rounded otherwise."""
         number = self._number((condition, stage), assumption)
-        self.may_end_behind |= stage > 0 and not in_graph
+        if in_graph:
+            condition = f"held or {condition}"
+        else:
+            self.may_end_behind |= stage > 0
         if number is not None and (scope := self.scope_of(condition)):
             scope.lines.append(f"if not ({condition}): return None")
         elif number is not None:
@@ -281,7 +286,9 @@ class Residual:
         """The function of (arguments, named arguments, an empty list `failed`); gives `failed` where an assumption does not hold. inputs, types, result: code."""
         lines = ["def run(arguments, named, failed):", " try:"]
         behind = [] if program is None else self._graph(inputs, program, types, may_fail)
-        behind += ["  " + line for line in self.after] + ["  pass", " except Exception: return failed"]
+        behind.append(f"  held = {'False' if self.holds is None else f'outs[{self.holds}].item()'}")
+        behind += ["  " + line for line in self.after] + (["  pass"] if self.holds is None else ["  if not held: return failed"])
+        behind.append(" except Exception: return failed")
         behind += [" " + line for line in self.effects] + [f" return {result}"]
         own = [["  " + each for line in level for each in ([line] if isinstance(line, str) else line())] for level in self._lines]
         wanted = set(re.findall(r"\w+", "\n".join([*(line for level in own for line in level), *behind])))

@@ -109,6 +109,8 @@ def inlined(g, text, inputs, updates=None):
                     holds, otherwise = updates.pop(number)
                     step.updates[part] = values[holds] if isinstance(holds, int) else holds, otherwise
             values += lowered(g, step, values)
+            if g.parts:
+                recomputed.note(g, step, values, first)
             for number in here:
                 if number in updates:
                     values[number] = chosen(number)

@@ -6,10 +6,10 @@ import os
 import pathlib
 import threading
 
-from .. import _eager, _tensmith, formulas
+from .. import _eager, _tensmith, formulas, lowerings
 from ..lowered import bytes_of, settings_of
 from ..stablehlo import graph
-from . import lowering, recomputed
+from . import lowering, recomputed, texts
 from .lowering import graph_of, has_derivative, has_loop
 from .texts import encoded
 
@@ -60,8 +60,8 @@ def program_of(text):
 
 @functools.cache
 def _rules():
-    """Of what makes a graph of a text: a module that others have made of it is another text's."""
-    files = [module.__file__ for module in (lowering, recomputed, formulas, graph)]
+    """Of what makes a graph of a text, as a part of the key: a module that older rules made of the same text is not taken."""
+    files = [module.__file__ for module in (lowering, lowerings, recomputed, texts, formulas, graph)]
     return hashlib.sha256(b"".join(pathlib.Path(file).read_bytes() for file in files)).digest()
 
 

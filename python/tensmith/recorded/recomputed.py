@@ -20,6 +20,16 @@ class Part:
         return operands, results, g.parts[count:]
 
 
+def note(g, step, values, first):
+    """What the step's results, the values from the first on, are made of. A part's results are made of nothing but themselves, and derivatives have told of what else they took."""
+    found = frozenset()
+    if step.name != "checkpoint":
+        found = found.union(*(g.sources.get(values[number].number, ()) for number in step.operands if number >= 0))
+    for x in values[first:]:
+        own = {x.number} if step.name == "checkpoint" else g.sources.get(x.number, ())
+        g.sources[x.number] = found.union(own)
+
+
 def _identity(g, x):
     """Another value than x, which derivatives may be by."""
     return g.op("reshape", [x], (x.dtype, x.shape))
@@ -41,10 +51,15 @@ class _Gradients:
 
     def __init__(self, g, wanted):
         self.g, self.wanted, self.sums = g, wanted, {}
+        self.used = set()  # results of parts that the gradients are made of
 
     def add(self, of, change, parts):
-        """What a value's cotangent is to the wanted values, and to results of the parts."""
-        by = {x.number: x for x in [*self.wanted, *(x for part in parts for x in part.results if x.is_float)]}
+        """What a value's cotangent is to the wanted values, and to results of the parts that it is made of: to others it is nothing, which is not passed on, since they may have
+        derivatives that are infinite.
+        """
+        sources = self.g.sources.get(of.number, ())
+        by = {x.number: x for x in [*self.wanted, *(x for part in parts for x in part.results if x.is_float and x.number in sources)]}
+        self.used.update(sources)
         if of.number in by:
             self._note(of, change)
         elif of.number not in self.g.inputs:
@@ -63,6 +78,7 @@ def gradients(g, of, wanted, change, parts):
     if not parts:
         return _gradients(g, of, wanted, change)
     found = _Gradients(g, wanted)
+    found.used.update(g.sources.get(change.number, ()) if change else ())
     found.add(of, change or g.scalar(1, of.dtype), parts)
     for place in reversed(range(len(parts))):
         changes = [found.of(x) for x in parts[place].results]
@@ -73,11 +89,15 @@ def gradients(g, of, wanted, change, parts):
         totals = [None] * len(by)
         for result, each in zip(results, changes):
             if each is not None:
-                totals = [_sum(g, total, more) for total, more in zip(totals, gradients(g, result, by, each, within))]
+                slopes = gradients(g, result, by, each, within)
+                totals = [_sum(g, total, more) for total, more in zip(totals, slopes)]
+                found.used.update(*(g.sources.get(x.number, ()) for x in [*slopes, *parts[place].operands]))
         for x, total in zip([x for x in parts[place].operands if x.is_float], totals):
             if total is not None:
                 found.add(x, total, parts[:place])
-    return [found.of(x) or g.broadcast(g.scalar(0, x.dtype), x.shape) for x in wanted]
+    results = [found.of(x) or g.broadcast(g.scalar(0, x.dtype), x.shape) for x in wanted]
+    g.sources.update((x.number, frozenset(found.used)) for x in results)
+    return results
 
 
 def tangents(g, of, by, changes, parts):

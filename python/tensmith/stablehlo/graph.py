@@ -60,7 +60,9 @@ class Graph:
         self.builder = Builder()
         self.location = ""
         self.inputs = set()  # their numbers
-        self.parts, self.scope = [], 0  # that derivatives compute again (recorded/recomputed.py); how many there were before the text that is being inlined
+        # For derivatives that compute parts again (recorded/recomputed.py): these; how many there were before the text that is being inlined; and, by the number
+        # of a value, the numbers of the parts' results that it is made of.
+        self.parts, self.scope, self.sources = [], 0, {}
 
     def value(self, number):
         dtype, dims = self.builder.type(number)
