@@ -446,7 +446,7 @@ def train_step(
     schedule: of the learning rate: constant, warmup, cosine, step, or the path of a program.
     settings: constants at the top of those programs: learning_rate, momentum, beta1, warmup, ...
     clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".
-    weight_decay: of optimisers that have none of their own, a part of the gradient.
+    weight_decay: 0: the optimiser's own, if it has one (adamw, lamb; a very small number turns that off); of others a part of the gradient.
     memory: bytes that a step may hold, its states included, or "2GiB".
     casts: what is rounded under "bf16" and "f16", in place of operators' own rules: {"head*": "never", "Gemm": "always"}, of nodes,
         their types or operators (docs/training.md).
