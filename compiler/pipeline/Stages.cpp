@@ -1,6 +1,7 @@
 // The table of rewrites, and what is done around one; see Stages.h.
 #include "compiler/pipeline/Stages.h"
 
+#include "compiler/graph/Graph.h"
 #include "compiler/rewrite/FourierPasses.h"
 #include "compiler/rewrite/ShareKernels.h"
 
@@ -18,6 +19,30 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
   passes.enableVerifier(false);
   passes.addPass(createCSEPass());
   return passes.run(function);
+}
+
+/// Of kernels that only lay a matrix out, those that do the same are one. Others that are equal are
+/// so on purpose: what is made again is not kept meanwhile.
+LogicalResult layOutOnce(func::FuncOp function, const rewrite::Options &) {
+  function.walk([](Block *block) {
+    SmallVector<graph::KernelOp> seen;
+    for (auto kernel : llvm::make_early_inc_range(block->getOps<graph::KernelOp>())) {
+      auto isLayout = [](Operation &op) { return isa<graph::PackOp, graph::TransposeOp>(op); };
+      if (!llvm::all_of(kernel.getBody().front().without_terminator(), isLayout))
+        continue;
+      auto same = llvm::find_if(seen, [&](graph::KernelOp other) {
+        return OperationEquivalence::isEquivalentTo(other, kernel,
+                                                    OperationEquivalence::IgnoreLocations);
+      });
+      if (same == seen.end()) {
+        seen.push_back(kernel);
+        continue;
+      }
+      kernel->replaceAllUsesWith(*same);
+      kernel->erase();
+    }
+  });
+  return success();
 }
 
 // Products of codes before folding makes numbers of the weights' codes. Passes of convolutions
@@ -64,7 +89,7 @@ constexpr Stage kRewrites[] = {{"check-sizes", rewrite::checkSizes},
                                {"fuse-rows", rewrite::fuseRows},
                                {"sum-rows", rewrite::sumRows},
                                {"fuse", rewrite::fuse},
-                               {"cse", eliminateCommon},
+                               {"lay-out-once", layOutOnce},
                                {"hoist", rewrite::hoist},
                                {"order-updates", rewrite::orderUpdates},
                                {"join-in-place", rewrite::joinInPlace},

@@ -1,4 +1,4 @@
-// Results of a function that are made of the same elements become one kernel.
+// Results of a function with states that are made of the same elements become one kernel.
 //
 // before: m' = f(m, g); v' = f(v, g); p' = f(p, m', v'); return m', v', p'
 // after:  m', v', p' = kernel(m, v, p, g) { all of these }
@@ -9,6 +9,7 @@
 // What a product or a transposition gives to one reader alone is left to it: that reader is applied
 // to what is in registers.
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/States.h"
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -165,7 +166,10 @@ private:
 } // namespace
 
 LogicalResult fuseUpdates(func::FuncOp function, const Options &options) {
-  if (options.fuse)
+  bool hasStates = llvm::any_of(function.getArguments(), [&](BlockArgument argument) {
+    return graph::nextValue(function, argument) != nullptr;
+  });
+  if (options.fuse && hasStates)
     Updates(function.getBody().front(), options).fuse();
   return success();
 }

@@ -7,7 +7,7 @@
 // CHECK-SAME: -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>)
 // CHECK-NOT: graph.kernel
 // CHECK: return %[[k]]#{{[0-2]}}, %[[k]]#{{[0-2]}}, %[[k]]#{{[0-2]}}, %{{.*}}
-func.func @optimiser(%m: tensor<4x8xf32>, %v: tensor<4x8xf32>, %p: tensor<4x8xf32>, %g: tensor<4x8xf32>, %rate: tensor<f32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
+func.func @optimiser(%m: tensor<4x8xf32> {graph.state = 0 : i64}, %v: tensor<4x8xf32>, %p: tensor<4x8xf32>, %g: tensor<4x8xf32>, %rate: tensor<f32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
   %0 = graph.add %m, %g : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %1 = graph.mul %g, %g : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %2 = graph.add %v, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -23,7 +23,7 @@ func.func @optimiser(%m: tensor<4x8xf32>, %v: tensor<4x8xf32>, %p: tensor<4x8xf3
 // What a product gives to one reader is the product's to apply: p' alone is left.
 // CHECK-LABEL: func @of_a_product
 // CHECK-NOT: graph.kernel
-func.func @of_a_product(%m: tensor<8x8xf32>, %p: tensor<8x8xf32>, %x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+func.func @of_a_product(%m: tensor<8x8xf32> {graph.state = 0 : i64}, %p: tensor<8x8xf32>, %x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
   %g = graph.matmul %x, %x : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %0 = graph.add %m, %g : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %1 = graph.sub %p, %0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -35,7 +35,7 @@ func.func @of_a_product(%m: tensor<8x8xf32>, %p: tensor<8x8xf32>, %x: tensor<8x8
 // So is what a transposition gives.
 // CHECK-LABEL: func @of_a_transposition
 // CHECK-NOT: graph.kernel
-func.func @of_a_transposition(%m: tensor<4x8xf32>, %p: tensor<4x8xf32>, %x: tensor<8x4xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+func.func @of_a_transposition(%m: tensor<4x8xf32> {graph.state = 0 : i64}, %p: tensor<4x8xf32>, %x: tensor<8x4xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %g = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
   %0 = graph.add %m, %g : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %1 = graph.sub %p, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -47,7 +47,7 @@ func.func @of_a_transposition(%m: tensor<4x8xf32>, %p: tensor<4x8xf32>, %x: tens
 // Results of nothing in common, of other shapes, or that are read before the last of them is there, are kernels of their own.
 // CHECK-LABEL: func @apart
 // CHECK-NOT: graph.kernel
-func.func @apart(%a: tensor<8xf32>, %b: tensor<8xf32>, %c: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32>, tensor<8xf32>) {
+func.func @apart(%a: tensor<8xf32> {graph.state = 0 : i64}, %b: tensor<8xf32>, %c: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32>, tensor<8xf32>) {
   %0 = graph.exp %a : (tensor<8xf32>) -> tensor<8xf32>
   %1 = graph.exp %b : (tensor<8xf32>) -> tensor<8xf32>
   %2 = graph.add %c, %a : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
