@@ -137,7 +137,7 @@ mlir::LogicalResult turnProducts(mlir::func::FuncOp function, const Options &opt
 mlir::LogicalResult pickOneHot(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.
 mlir::LogicalResult compileLoops(mlir::func::FuncOp function, const Options &options);
-/// Results of a function that are made of the same elements become one kernel.
+/// Results of a function with states that are made of the same elements become one kernel.
 mlir::LogicalResult fuseUpdates(mlir::func::FuncOp function, const Options &options);
 /// Cheap element-wise values are computed again by their readers.
 mlir::LogicalResult repeatElementwise(mlir::func::FuncOp function, const Options &options);

@@ -55,3 +55,14 @@ func.func @apart(%a: tensor<8xf32> {graph.state = 0 : i64}, %b: tensor<8xf32>, %
   %4 = graph.add %a, %3 : (tensor<8xf32>, tensor<1xf32>) -> tensor<8xf32>
   return %0, %1, %2, %4 : tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// Nor are results of a function without states joined.
+// CHECK-LABEL: func @without_states
+// CHECK-NOT: graph.kernel
+func.func @without_states(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = graph.exp %a : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = graph.tanh %a : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}

@@ -165,8 +165,7 @@ for _name in (
 
 @lowers("identity")
 def _identity(g, step, x):
-    """Another value than x, which derivatives may be by."""
-    return g.op("reshape", [x], (x.dtype, x.shape))
+    return recomputed.identity(g, x)
 
 
 @lowers("cast")
@@ -426,7 +425,7 @@ def _derivative(g, step, *operands):
 def _checkpoint(g, step, *operands):
     """What a text computes of the first operands is the others, which derivatives do not pass: they compute it again."""
     text, count = decoded(step.attributes["text"]), len(operands) - len(step.types)
-    results = [_identity(g, step, x) for x in operands[count:]]
+    results = [recomputed.identity(g, x) for x in operands[count:]]
     g.parts.append(recomputed.Part(results, operands[:count], lambda given: inlined(g, text, given)))
     return results
 
@@ -450,7 +449,7 @@ def _program(g, step, *operands):
     """
     text = decoded(step.attributes["text"])
     if has_derivative(text):
-        operands = [_identity(g, step, x) for x in operands]
+        operands = [recomputed.identity(g, x) for x in operands]
     return inlined(g, text, list(operands), step.updates)
 
 

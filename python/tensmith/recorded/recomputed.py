@@ -15,7 +15,7 @@ class Part:
         """Other values in the operands' places, the results of these, and the parts within. A derivative that is differentiated has these parts, too: so they are parts of the graph
         from now on.
         """
-        count, operands = len(g.parts), [_identity(g, x) for x in self.operands]
+        count, operands = len(g.parts), [identity(g, x) for x in self.operands]
         results = self._compute(operands)
         return operands, results, g.parts[count:]
 
@@ -30,7 +30,7 @@ def note(g, step, values, first):
         g.sources[x.number] = found.union(own)
 
 
-def _identity(g, x):
+def identity(g, x):
     """Another value than x, which derivatives may be by."""
     return g.op("reshape", [x], (x.dtype, x.shape))
 
