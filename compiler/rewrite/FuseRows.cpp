@@ -55,23 +55,13 @@ public:
   void build() {
     SmallVector<Operation *> sorted(inside_.begin(), inside_.end());
     llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    Operation *last = sorted.back();
-    OpBuilder builder(last);
-    KernelRegion region(root_->getContext());
-    region.begin(sorted, results_, root_, options_);
-    for (Operation *op : sorted)
-      region.add(op);
-    graph::KernelOp kernel = region.finish(builder, results_, root_, sorted, options_.machine);
+    graph::KernelOp kernel = replaceByKernel(sorted, results_, root_, options_);
     Operation *end = kernel;
     for (Operation *op : behind_)
-      if (op->isBeforeInBlock(last)) {
+      if (op->isBeforeInBlock(kernel)) {
         op->moveAfter(end);
         end = op;
       }
-    for (auto [value, result] : llvm::zip_equal(results_, kernel.getResults()))
-      value.replaceAllUsesWith(result);
-    for (Operation *op : llvm::reverse(sorted))
-      op->erase();
   }
 
 private:

@@ -144,16 +144,7 @@ private:
         return;
       values.push_back(result->getResult(0));
     }
-    OpBuilder builder(last);
-    KernelRegion region(last->getContext());
-    region.begin(taken, values, last, options_);
-    for (Operation *op : taken)
-      region.add(op);
-    graph::KernelOp kernel = region.finish(builder, values, last, taken, options_.machine);
-    for (auto [value, result] : llvm::zip_equal(values, kernel.getResults()))
-      value.replaceAllUsesWith(result);
-    for (Operation *op : llvm::reverse(taken))
-      op->erase();
+    replaceByKernel(taken, values, last, options_);
   }
 
   Block &block_;

@@ -170,4 +170,19 @@ Value KernelRegion::addInput(Value value) {
   return body_.front().addArgument(value.getType(), value.getLoc());
 }
 
+graph::KernelOp replaceByKernel(ArrayRef<Operation *> sorted, ArrayRef<Value> results,
+                                Operation *main, const Options &options) {
+  OpBuilder builder(sorted.back());
+  KernelRegion region(builder.getContext());
+  region.begin(sorted, results, main, options);
+  for (Operation *op : sorted)
+    region.add(op);
+  graph::KernelOp kernel = region.finish(builder, results, main, sorted, options.machine);
+  for (auto [value, result] : llvm::zip_equal(results, kernel.getResults()))
+    Value(value).replaceAllUsesWith(result);
+  for (Operation *op : llvm::reverse(sorted))
+    op->erase();
+  return kernel;
+}
+
 } // namespace tensmith::rewrite

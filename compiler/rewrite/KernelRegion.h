@@ -58,4 +58,10 @@ private:
   llvm::SmallVector<mlir::Value> inputs_;
 };
 
+/// A kernel in the place of the last of these operators, `sorted` as they stand, which is built
+/// around `main`: all of them are in it, and gone outside; it gives their results `results`.
+graph::KernelOp replaceByKernel(llvm::ArrayRef<mlir::Operation *> sorted,
+                                llvm::ArrayRef<mlir::Value> results, mlir::Operation *main,
+                                const Options &options);
+
 } // namespace tensmith::rewrite
