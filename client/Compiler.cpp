@@ -169,7 +169,9 @@ struct TrainingOptions {
     options.setting_values = values.data();
     options.setting_count = names.size();
     options.clip_norm = settings.clipNorm;
-    options.weight_decay = settings.weightDecay;
+    if (settings.weightDecay)
+      options.weight_decay =
+          *settings.weightDecay == 0 ? TS_NO_WEIGHT_DECAY : *settings.weightDecay;
     options.ema_decay = settings.emaDecay;
     for (const std::string &name : settings.trainable)
       trainable.push_back(name.c_str());

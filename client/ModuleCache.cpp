@@ -53,7 +53,7 @@ bool canBeKey(const ts_compile_options &options) {
 
 /// All that has a part in the module, or in whether there is one.
 void add(Hasher &hasher, const ts_compile_options &options) {
-  static_assert(sizeof(ts_compile_options) == 400, // `seed` is of evaluations alone
+  static_assert(sizeof(ts_compile_options) == 408, // `seed` is of evaluations alone
                 "whoever adds an option says here whether a module depends on it");
   add(hasher, options.shapes, options.shape_count);
   add(hasher, options.target);
@@ -68,6 +68,7 @@ void add(Hasher &hasher, const ts_compile_options &options) {
   add(hasher, options.recomputation);
   add(hasher, options.libraries);
   add(hasher, options.device);
+  hasher.add(int64_t(options.resident));
   hasher.add(int64_t(options.for_evaluation));
   hasher.add(int64_t(options.check_bounds));
   hasher.add(int64_t(options.fast_math));

@@ -83,8 +83,8 @@ bool setAsideWhenFree(Storage &storage, int64_t bytes) {
 
 const Array::Form Array::kNone;
 
-Result<Array> Array::allocate(DataType type, Shape shape) {
-  Result<Array> result = later(type, std::move(shape));
+Result<Array> Array::allocate(DataType type, Shape shape, const Device *device) {
+  Result<Array> result = later(type, std::move(shape), device);
   if (result.ok())
     if (Status status = result->provide(); !status.ok())
       return status;
@@ -92,29 +92,40 @@ Result<Array> Array::allocate(DataType type, Shape shape) {
 }
 
 Status Array::provide() const {
-  if (storage_->data || storage_->bytes == 0 || setAsideWhenFree(*storage_, storage_->bytes))
+  Storage &storage = *storage_;
+  if (storage.data || storage.bytes == 0)
     return {};
-  return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
-                                                   toString(shape()) + " (" +
-                                                   std::to_string(storage_->bytes) + " bytes)");
+  if (!setAsideWhenFree(storage, storage.bytes))
+    return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
+                                                     toString(shape()) + " (" +
+                                                     std::to_string(storage.bytes) + " bytes)");
+  if (!storage.device)
+    return {};
+  auto there = DeviceMemory::allocate(*storage.device, storage.data, storage.bytes);
+  if (!there.ok())
+    return there.status();
+  storage.onDevice = std::move(*there);
+  return {};
 }
 
-Result<Array> Array::later(DataType type, Shape shape) {
+Result<Array> Array::later(DataType type, Shape shape, const Device *device) {
   std::optional<int64_t> count = elementCount(shape);
   if (!count)
     return Status(StatusCode::ResourceExhausted,
                   "a tensor of shape " + toString(shape) + " has too many elements");
   auto storage = std::make_shared<Storage>();
   storage->bytes = *count * byteSize(type);
+  storage->device = device;
   Strides strides = denseStrides(shape);
   return Array({type, std::move(shape), std::move(strides), 0, *count}, std::move(storage));
 }
 
-Result<Array> Array::later(const Array &like) {
+Result<Array> Array::later(const Array &like, const Device *device) {
   if (!like.isDense() || like.offset() != 0)
-    return later(like.type(), like.shape());
+    return later(like.type(), like.shape(), device);
   auto storage = std::make_shared<Storage>();
   storage->bytes = like.size() * byteSize(like.type());
+  storage->device = device;
   return Array(like.form_, std::move(storage));
 }
 
@@ -128,6 +139,8 @@ std::optional<Array> Array::reused() && {
   storage->bytes = storage_->bytes;
   storage->owner = std::move(storage_->owner);
   storage->charge = std::move(storage_->charge);
+  storage->device = storage_->device;
+  storage->onDevice = std::move(storage_->onDevice);
   storage_ = nullptr;
   return Array(std::move(form_), std::move(storage));
 }
@@ -244,7 +257,7 @@ Array Array::part(bool imaginary) const {
 
 // The memory's owner, since another write may give the storage other memory.
 HostTensor Array::asHostTensor() const {
-  return HostTensor(type(), shape(), data(), storage_->owner);
+  return HostTensor(type(), shape(), elements(), storage_->owner);
 }
 
 Resources resourcesOfProcess() {
@@ -277,6 +290,28 @@ std::optional<Shape> broadcastShapes(std::span<const Shape *const> shapes) {
   return result;
 }
 
+Result<const Device *> deviceOf(std::span<const Array> arrays) {
+  const Device *found = nullptr;
+  for (const Array &array : arrays) {
+    const Device *each = array.device();
+    if (each && found && each != found)
+      return invalidArgument("tensors lie on the devices " + found->name + " and " + each->name +
+                             "; move them to one by to_device");
+    found = each ? each : found;
+  }
+  return found;
+}
+
+Result<Array> on(const Device *device, const Array &array) {
+  if (array.device() == device)
+    return array;
+  Result<Array> result = Array::allocate(array.type(), array.shape(), device);
+  if (result.ok())
+    if (Status status = copyElements(*result, array); !status.ok())
+      return status;
+  return result;
+}
+
 Status copyElements(const Array &to, const Array &from) {
   if (to.size() == 0)
     return {};
@@ -290,9 +325,11 @@ Status copyElements(const Array &to, const Array &from) {
   }
   int64_t bytes = byteSize(to.type());
   auto loop = reference::mergeDimensions<2>(to.shape(), {to.strides(), from.strides()});
+  const std::byte *read = from.elements();
+  std::byte *written = to.data();
   reference::forEachRow(loop, [&](const auto &offsets, const auto &steps, int64_t count) {
-    copyRowOf(bytes, to.data() + offsets[0] * bytes, steps[0], from.data() + offsets[1] * bytes,
-              steps[1], count);
+    copyRowOf(bytes, written + offsets[0] * bytes, steps[0], read + offsets[1] * bytes, steps[1],
+              count);
   });
   return {};
 }
@@ -300,7 +337,7 @@ Status copyElements(const Array &to, const Array &from) {
 Result<Array> dense(const Array &array) {
   if (array.isDense())
     return array;
-  Result<Array> result = Array::allocate(array.type(), array.shape());
+  Result<Array> result = Array::allocate(array.type(), array.shape(), array.device());
   if (!result.ok())
     return result;
   if (Status status = copyElements(*result, array); !status.ok())

@@ -9,6 +9,7 @@
 
 #include "base/Budget.h"
 #include "base/HostTensor.h"
+#include "eager/Device.h"
 #include "eager/Engine.h"
 
 #include <atomic>
@@ -23,8 +24,10 @@ class Tape;
 
 /// Memory of one array and its views.
 struct Storage {
-  std::byte *data = nullptr;
+  std::byte *data = nullptr; // on the host
   int64_t bytes = 0;
+  const Device *device = nullptr;         // that it lies on; null: the host
+  std::unique_ptr<DeviceMemory> onDevice; // once there is memory
   bool writable = true;
   std::shared_ptr<const void> owner; // what keeps the memory
   Charge charge;                     // of memory that was set aside for it
@@ -50,10 +53,10 @@ public:
   Array() = default;
   /// Of memory that is set aside, row-major. Before there is none (ResourceExhausted), operations
   /// under way are waited for: they may hold memory that nobody else needs.
-  static Result<Array> allocate(DataType type, Shape shape);
+  static Result<Array> allocate(DataType type, Shape shape, const Device *device = nullptr);
   /// Of memory that is set aside by `provide`, before anything is written.
-  static Result<Array> later(DataType type, Shape shape);
-  static Result<Array> later(const Array &like); // of its type and shape
+  static Result<Array> later(DataType type, Shape shape, const Device *device = nullptr);
+  static Result<Array> later(const Array &like, const Device *device = nullptr); // type and shape
   Status provide() const;
   /// Of the same form on the same memory, with another storage: what was known of the memory or
   /// failed with it is no more. This array is empty then. Nothing, and it is what it was, where
@@ -76,7 +79,18 @@ public:
   bool hasForm(const Array &other) const { return form_ == other.form_ || form() == other.form(); }
   const std::shared_ptr<Storage> &storage() const { return storage_; }
   VariableRef variable() const { return {storage_, &storage_->variable}; }
-  std::byte *data() const { return storage_->data + offset() * byteSize(type()); }
+  const Device *device() const { return storage_->device; }
+  /// The host's memory, to read, or to write some elements of.
+  const std::byte *elements() const {
+    if (storage_->onDevice) [[unlikely]]
+      storage_->onDevice->readOnHost();
+    return storage_->data + offset() * byteSize(type());
+  }
+  std::byte *data() const {
+    if (storage_->onDevice) [[unlikely]]
+      storage_->onDevice->writeOnHost();
+    return storage_->data + offset() * byteSize(type());
+  }
 
   /// The same place of another storage, or of none: what is left to say of a tensor without it.
   Array on(std::shared_ptr<Storage> storage) const { return {form_, std::move(storage)}; }
@@ -91,8 +105,8 @@ public:
   /// A complex array's real or imaginary parts, as floats.
   Array part(bool imaginary) const;
 
-  /// Dense elements as a host tensor on this memory. Requires isDense and that the variable is
-  /// ready.
+  /// Dense elements as a host tensor on this memory, to read. Requires isDense and that the
+  /// variable is ready.
   HostTensor asHostTensor() const;
 
 private:
@@ -131,6 +145,14 @@ Resources resourcesOfProcess();
 
 /// What the shapes broadcast to, by NumPy's rule.
 std::optional<Shape> broadcastShapes(std::span<const Shape *const> shapes);
+
+/// The device of those arrays that lie on one; null: all are the host's. An error where there are
+/// several.
+Result<const Device *> deviceOf(std::span<const Array> arrays);
+
+/// The same elements on a device, or the host (null); `array` itself where it lies there. Its
+/// variable is ready.
+Result<Array> on(const Device *device, const Array &array);
 
 /// Copies elements of one type between arrays of one shape, whose variables are ready. Of memory
 /// that overlaps the source is read first where that matters, which takes a copy: ResourceExhausted

@@ -57,7 +57,7 @@ Result<Array> constantOf(const Array &array, const std::string &text) {
     Result<Array> copy = Array::allocate(array.type(), array.shape());
     if (!copy.ok())
       return copy;
-    std::memcpy(copy->data(), array.data(), size_t(byteSize(array.type())));
+    std::memcpy(copy->data(), array.elements(), size_t(byteSize(array.type())));
     constant = std::move(*copy);
   }
   return constant;

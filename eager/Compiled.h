@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -32,19 +33,29 @@ struct SharedArenas {
 
 class Compiled {
 public:
-  /// Throws tensmith::Error.
-  explicit Compiled(Module module);
+  /// Of the host, or of a device that inputs and outputs are resident on. Throws tensmith::Error.
+  explicit Compiled(Module module, const Device *device = nullptr);
   ~Compiled();
   Compiled(const Compiled &) = delete;
 
   /// The same module, with a session of its own on that memory; its text is not known.
   std::shared_ptr<Compiled> on(std::shared_ptr<const SharedArenas> memory) const {
-    return std::shared_ptr<Compiled>(new Compiled(module_, std::move(memory)));
+    std::shared_ptr<Compiled> same(new Compiled(module_, std::move(memory), device_));
+    same->source = source;
+    return same;
   }
   /// Whom its intermediate results' memory is shared with; null: nobody.
   const std::shared_ptr<const SharedArenas> &memory() const { return memory_; }
 
-  /// All arrays are dense and ready; outputs are written over. Any number of threads may call.
+  /// Null: the host.
+  const Device *device() const { return device_; }
+  /// The same program on a device, made when it is first asked for. With the interpreter's lock.
+  using MakeOn = Result<std::shared_ptr<Compiled>> (*)(const Compiled &program,
+                                                       const Device &device);
+  Result<std::shared_ptr<const Compiled>> on(const Device &device, MakeOn make) const;
+
+  /// All arrays are dense and ready; outputs are written over. Those that lie elsewhere than the
+  /// program are copied. Any number of threads may call.
   Status run(std::span<const Array> inputs, std::span<const Array> outputs) const;
   /// A result that a run writes over an input where one array is given as both: a state that each
   /// run takes and gives. A run that fails leaves it as it was.
@@ -56,7 +67,9 @@ public:
   /// interpreter's lock to another thread that asks for it (5 ms).
   bool isShort() const { return nanoseconds_.load(std::memory_order_relaxed) < 500'000; }
 
-  /// The tape's text that it was compiled from, in base64; empty where that is not known.
+  /// The tape's text that it was compiled from, in base64.
+  std::string source;
+  /// The same, where a run of it is a step of co-executed programs; else empty.
   std::string text;
   /// Whether it is, among others, a backward pass, which computes the forward one again.
   bool derives = false;
@@ -65,10 +78,14 @@ public:
 
 private:
   class Handles;
-  Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const SharedArenas> memory);
+  Compiled(std::shared_ptr<const Module> module, std::shared_ptr<const SharedArenas> memory,
+           const Device *device);
+  Status call(std::span<const Array> inputs, std::span<const Array> outputs) const;
   std::unique_ptr<Handles> takeHandles(size_t count) const;
 
   std::shared_ptr<const Module> module_;
+  const Device *device_;
+  mutable std::map<const Device *, std::shared_ptr<const Compiled>> elsewhere_; // on devices
   std::shared_ptr<const SharedArenas> memory_;
   std::vector<Update> updates_;
   std::unique_ptr<Session> session_;

@@ -90,6 +90,9 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
     return copied.status();
   std::vector<Array> &rows = *copied;
   bool complex = hasComplex(attributes, operands);
+  Result<const Device *> device = set.empty() ? deviceOf(operands) : set[0].device();
+  if (!device.ok())
+    return device.status();
   if (!complex && op.form != KernelForm::None && !types.empty())
     if (auto results = Kernels::ofProcess().run(op, attributes, rows, types, set))
       return std::move(*results);
@@ -110,10 +113,14 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
   std::vector<Array> arrays;
   for (size_t i = 0; i < results->size(); ++i) {
     HostTensor &result = (*results)[i];
-    if (i >= set.size())
-      arrays.push_back(Array::adopt(std::move(result)));
-    else if (result.data() != set[i].data() && result.bytes() > 0)
+    if (i >= set.size()) {
+      Result<Array> given = on(*device, Array::adopt(std::move(result)));
+      if (!given.ok())
+        return given.status();
+      arrays.push_back(std::move(*given));
+    } else if (result.data() != set[i].elements() && result.bytes() > 0) {
       std::memcpy(set[i].data(), result.data(), size_t(result.bytes()));
+    }
   }
   return arrays;
 }
@@ -183,10 +190,11 @@ Status pushInto(const char *name, Arrays operands, Arrays given, Body body,
   return {};
 }
 
-Result<std::vector<Array>> setAside(const std::vector<reference::ResultType> &types) {
+Result<std::vector<Array>> setAside(const std::vector<reference::ResultType> &types,
+                                    const Device *device) {
   std::vector<Array> results;
   for (const reference::ResultType &type : types) {
-    Result<Array> result = Array::allocate(type.type, *type.shape);
+    Result<Array> result = Array::allocate(type.type, *type.shape, device);
     if (!result.ok())
       return result.status();
     results.push_back(std::move(*result));
@@ -196,15 +204,15 @@ Result<std::vector<Array>> setAside(const std::vector<reference::ResultType> &ty
 
 /// Sets aside those of the results that are not there yet, of the types and shapes of arrays whose
 /// storages are of no matter; on spare memory where there is some.
-Status setAside(std::span<Array> results, Arrays types, SpareResults *spare) {
+Status setAside(std::span<Array> results, Arrays types, const Device *device, SpareResults *spare) {
   for (size_t i = 0; i < types.size(); ++i) {
     if (results[i])
       continue;
-    if (auto reused = spare ? spare->take(i) : std::nullopt) {
+    if (auto reused = spare ? spare->take(i) : std::nullopt; reused && reused->device() == device) {
       results[i] = std::move(*reused);
       continue;
     }
-    Result<Array> result = Array::later(types[i]);
+    Result<Array> result = Array::later(types[i], device);
     if (!result.ok())
       return result.status();
     if (Status status = result->provide(); !status.ok())
@@ -231,8 +239,9 @@ Status giveUpdated(const Compiled &compiled, Arrays inputs, std::span<Array> res
 
 /// The same, with results that are set aside now.
 Result<std::vector<Array>> push(const char *name, Arrays operands,
-                                const std::vector<reference::ResultType> &types, Body body) {
-  Result<std::vector<Array>> results = setAside(types);
+                                const std::vector<reference::ResultType> &types,
+                                const Device *device, Body body) {
+  Result<std::vector<Array>> results = setAside(types, device);
   if (results.ok())
     if (Status status = pushInto(name, operands, *results, std::move(body)); !status.ok())
       return status;
@@ -372,8 +381,11 @@ Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes
       return inferred.status();
     types = std::move(*inferred);
   }
+  Result<const Device *> device = deviceOf(operands);
+  if (!device.ok())
+    return device.status();
   Coexecution *step = Coexecution::current();
-  if (step && hasGraph(op, attributes, operands, types))
+  if (step && !*device && hasGraph(op, attributes, operands, types))
     return step->operation(op, attributes, operands, types);
   if (Status status = readOfSteps(operands); !status.ok())
     return status;
@@ -382,7 +394,7 @@ Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes
                  (!isHere || workOf(op, operands) > kSmall) &&
                  std::none_of(operands.begin(), operands.end(), isShared);
   if (isLater)
-    return push(op.name.data(), operands, types,
+    return push(op.name.data(), operands, types, *device,
                 [&op, attributes, types](Arrays operands, Arrays results) -> Status {
                   auto done = evaluate(op, attributes, operands, results, types);
                   return done.ok() ? Status() : done.status();
@@ -425,7 +437,17 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
                                  const IssueOptions &options) {
   orderForks();
   Result<std::vector<Array>> results = std::vector<Array>(types.size());
-  if (Coexecution *step = Coexecution::current(); step && !compiled->text.empty()) {
+  Result<const Device *> device = deviceOf(inputs);
+  if (!device.ok())
+    return device.status();
+  if (*device != compiled->device()) {
+    auto there = compiled->on(**device, caller.compileOn);
+    if (!there.ok())
+      return there.status();
+    compiled = std::move(*there);
+  }
+  Coexecution *step = Coexecution::current();
+  if (step && !*device && !compiled->text.empty()) {
     results = step->program(std::move(compiled), inputs, typesOf(types));
     if (!results.ok())
       return results;
@@ -435,7 +457,7 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
     if (options.updatesInputs)
       if (Status status = giveUpdated(*compiled, inputs, *results); !status.ok())
         return status;
-    if (Status status = setAside(*results, types, options.spare); !status.ok())
+    if (Status status = setAside(*results, types, *device, options.spare); !status.ok())
       return status;
     if (options.isAwaited && runsHere(*compiled, inputs)) {
       Status status = compiled->run(inputs, *results);
@@ -502,15 +524,18 @@ Status concatenateInto(int64_t axis, Arrays parts, const Array &result) {
 
 Result<Array> concatenate(int64_t axis, Arrays parts, Shape shape) {
   DataType type = parts[0].type();
+  Result<const Device *> device = deviceOf(parts);
+  if (!device.ok())
+    return device.status();
   Result<Array> result = Array();
-  if (Coexecution *step = Coexecution::current(); step && !isComplex(type)) {
+  if (Coexecution *step = Coexecution::current(); step && !*device && !isComplex(type)) {
     result = step->concat(axis, parts, type, std::move(shape));
     if (!result.ok())
       return result;
   } else {
     if (Status status = readOfSteps(parts); !status.ok())
       return status;
-    result = Array::allocate(type, std::move(shape));
+    result = Array::allocate(type, std::move(shape), *device);
     if (!result.ok())
       return result;
     if (Status status = concatenateInto(axis, parts, *result); !status.ok())
@@ -547,13 +572,14 @@ struct Copy {
 bool canExchange(const Array &to, const Array &from) {
   int64_t bytes = to.storage()->bytes;
   return !isShared(to) && to.isDense() && from.isDense() && from.storage()->bytes == bytes &&
-         bytesOf(to) == bytes;
+         bytesOf(to) == bytes && to.device() == from.device();
 }
 
 void exchange(Storage &to, Storage &from) {
   std::swap(to.data, from.data);
   std::swap(to.owner, from.owner);
   std::swap(to.charge, from.charge);
+  std::swap(to.onDevice, from.onDevice);
 }
 
 Status copyInOrder(std::span<const Copy> copies) {
@@ -641,7 +667,9 @@ static Status writeAll(Arrays to, Arrays from, std::span<const size_t> taken = {
   }
   std::vector<size_t> left;
   left.reserve(to.size());
-  if (Coexecution *step = Coexecution::current()) {
+  auto isOnDevice = [](const Array &array) { return array.device() != nullptr; };
+  bool isAnyOnDevice = std::ranges::any_of(to, isOnDevice) || std::ranges::any_of(from, isOnDevice);
+  if (Coexecution *step = Coexecution::current(); step && !isAnyOnDevice) {
     Result<std::vector<size_t>> told = step->write(to, from);
     if (!told.ok())
       return told.status();
@@ -745,11 +773,11 @@ Result<Array> snapshotOf(const Array &array) {
     return now;
   if (storage.snapshot && storage.snapshot->of.hasForm(array)) {
     const Array &kept = storage.snapshot->copy;
-    if (std::memcmp(kept.data(), now->data(), size_t(kept.storage()->bytes)) == 0)
+    if (std::memcmp(kept.elements(), now->elements(), size_t(kept.storage()->bytes)) == 0)
       return kept;
   }
   if (now->storage() == array.storage()) {
-    now = Array::allocate(array.type(), array.shape());
+    now = Array::allocate(array.type(), array.shape(), array.device());
     if (!now.ok())
       return now;
     if (Status status = copyElements(*now, array); !status.ok())

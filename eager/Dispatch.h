@@ -72,6 +72,9 @@ struct Caller {
   /// The place in its program of an operation that does not run at once.
   std::string (*place)() = nullptr;
   size_t (*stack)() = nullptr;
+  /// The same program compiled for a device, by its text.
+  Result<std::shared_ptr<Compiled>> (*compileOn)(const Compiled &program,
+                                                 const Device &device) = nullptr;
   /// Let go of the interpreter's lock, which the thread holds, and take it again.
   void *(*letGo)() = nullptr;
   void (*takeBack)(void *state) = nullptr;

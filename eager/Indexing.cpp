@@ -35,9 +35,8 @@ Bounds boundsOf(const Slice &slice, int64_t size) {
   return {start, step, span <= 0 ? 0 : int64_t((uint64_t(span) - 1) / stride) + 1};
 }
 
-int64_t elementOf(const Array &array, int64_t offset) {
-  const std::byte *at = array.storage()->data + offset * byteSize(array.type());
-  switch (array.type()) {
+int64_t elementOf(DataType type, const std::byte *at) {
+  switch (type) {
   case DataType::Bool:
   case DataType::U8:
     return *reinterpret_cast<const uint8_t *>(at);
@@ -68,12 +67,14 @@ Status chargeLists(Charge &charge, int64_t lists, std::optional<int64_t> count) 
 std::vector<int64_t> elementsOf(const Array &array) {
   std::vector<int64_t> elements;
   elements.reserve(size_t(array.size()));
-  reference::forEachRow(reference::mergeDimensions<1>(array.shape(), {array.strides()}),
-                        [&](const auto &offsets, const auto &steps, int64_t count) {
-                          for (int64_t i = 0; i < count; ++i)
-                            elements.push_back(
-                                elementOf(array, array.offset() + offsets[0] + i * steps[0]));
-                        });
+  const std::byte *first = array.elements();
+  int64_t bytes = byteSize(array.type());
+  reference::forEachRow(
+      reference::mergeDimensions<1>(array.shape(), {array.strides()}),
+      [&](const auto &offsets, const auto &steps, int64_t count) {
+        for (int64_t i = 0; i < count; ++i)
+          elements.push_back(elementOf(array.type(), first + (offsets[0] + i * steps[0]) * bytes));
+      });
   return elements;
 }
 
@@ -308,10 +309,12 @@ static void copyChosen(const Selection &selection, const Array &whole, bool toWh
   Strides outer(whole.strides().begin() + int64_t(middle),
                 whole.strides().begin() + int64_t(middle + positions));
   size_t next = 0;
+  std::byte *const ofWhole = toWhole ? whole.data() : const_cast<std::byte *>(whole.elements());
+  std::byte *const ofView = toWhole ? const_cast<std::byte *>(view.elements()) : view.data();
   auto copyAt = [&](int64_t inWhole, int64_t inView) {
     reference::forEachRow(inner, [&](const auto &offsets, const auto &steps, int64_t count) {
-      std::byte *a = whole.data() + (inWhole + offsets[0]) * bytes;
-      std::byte *b = view.data() + (inView + offsets[1]) * bytes;
+      std::byte *a = ofWhole + (inWhole + offsets[0]) * bytes;
+      std::byte *b = ofView + (inView + offsets[1]) * bytes;
       for (int64_t i = 0; i < count; ++i) {
         std::byte *x = a + i * steps[0] * bytes, *y = b + i * steps[1] * bytes;
         std::memcpy(toWhole ? x : y, toWhole ? y : x, size_t(bytes));
@@ -328,7 +331,8 @@ static void copyChosen(const Selection &selection, const Array &whole, bool toWh
 Result<Array> gather(const Selection &selection) {
   if (!selection.places)
     return selection.view;
-  Result<Array> result = Array::allocate(selection.view.type(), selection.resultShape());
+  Result<Array> result =
+      Array::allocate(selection.view.type(), selection.resultShape(), selection.view.device());
   if (result.ok() && result->size() > 0)
     copyChosen(selection, *result, true);
   return result;

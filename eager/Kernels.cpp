@@ -73,8 +73,10 @@ std::vector<Input> openInputs(const Operator &op, std::span<const Array> operand
 }
 
 std::string keyOf(const Operator &op, const Attributes &attributes,
-                  const std::vector<Input> &inputs) {
+                  const std::vector<Input> &inputs, const Device *device) {
   std::string key(op.graph);
+  if (device)
+    key += "@" + device->name;
   for (const auto &[name, value] : attributes.all()) {
     key += ";" + name + "=";
     if (const auto *integer = std::get_if<int64_t>(&value))
@@ -169,6 +171,7 @@ struct Kernels::Kernel {
   const Operator &op;
   Attributes attributes;
   std::vector<Input> inputs;
+  const Device *device;        // null: the host
   State state = State::Making; // guarded by the owner's lock
   CompiledHandle compiled = nullptr;
 };
@@ -188,6 +191,10 @@ bool Kernels::isMaking() { return isMakingHere; }
 void Kernels::make(Kernel &kernel) {
   isMakingHere = true;
   ts_compile_options options = client::defaultOptions();
+  if (kernel.device) {
+    options.device = kernel.device->name.c_str();
+    options.resident = 1;
+  }
   client::ModuleCache cache("eager/" + std::string(kernel.op.name) + ".mlir",
                             std::as_bytes(std::span(kernel.key)), options);
   CompiledHandle made;
@@ -195,7 +202,7 @@ void Kernels::make(Kernel &kernel) {
   try {
     if (auto found = cache.find()) {
       made = std::make_unique<Compiled>(
-          Module::load(found->module.path(), false, found->module.bytes()));
+          Module::load(found->module.path(), false, found->module.bytes()), kernel.device);
       wasKept = true;
     }
   } catch (const Error &) { // of another version: it is made again
@@ -205,7 +212,7 @@ void Kernels::make(Kernel &kernel) {
     Bytes bytes = compiled(kernel.op, kernel.attributes, kernel.inputs, options);
     try {
       if (!bytes.empty())
-        made = std::make_unique<Compiled>(Module::load(bytes.data(), bytes.size()));
+        made = std::make_unique<Compiled>(Module::load(bytes.data(), bytes.size()), kernel.device);
       if (made)
         cache.keepBytes(bytes, "");
     } catch (const Error &) { // as if there were no compiler: evaluations go on
@@ -221,21 +228,22 @@ void Kernels::make(Kernel &kernel) {
 }
 
 std::shared_ptr<Kernels::Kernel> Kernels::find(const Operator &op, const Attributes &attributes,
-                                               std::span<const Array> operands) {
+                                               std::span<const Array> operands,
+                                               const Device *device) {
   const Shape *shapes[4];
   for (size_t k = 0; k < operands.size(); ++k)
     shapes[k] = &operands[k].shape();
   bool flat = op.form == KernelForm::Elementwise &&
               isFlat(op, operands, *broadcastShapes(std::span(shapes, operands.size())));
   std::vector<Input> inputs = flat ? flatInputs(operands) : openInputs(op, operands);
-  std::string key = keyOf(op, attributes, inputs);
+  std::string key = keyOf(op, attributes, inputs, device);
   std::unique_lock lock(mutex_);
   if (off_)
     return nullptr;
   auto [place, isNew] = kernels_.try_emplace(key);
   std::shared_ptr<Kernel> kernel = place->second;
   if (isNew) {
-    kernel.reset(new Kernel{this, key, op, attributes, std::move(inputs)});
+    kernel.reset(new Kernel{this, key, op, attributes, std::move(inputs), device});
     place->second = kernel;
     ++making_;
     lock.unlock();
@@ -243,11 +251,11 @@ std::shared_ptr<Kernels::Kernel> Kernels::find(const Operator &op, const Attribu
       auto *kernel = static_cast<Kernel *>(context);
       kernel->owner->make(*kernel);
     };
-    if (!op.exact || !ts_workers_call(body, kernel.get()))
+    if (!op.exact || device || !ts_workers_call(body, kernel.get()))
       make(*kernel);
     lock.lock();
   }
-  if (!op.exact)
+  if (!op.exact || device)
     made_.wait(lock, [&] { return kernel->state != Kernel::State::Making; });
   return kernel->state == Kernel::State::Ready ? kernel : nullptr;
 }
@@ -255,24 +263,28 @@ std::shared_ptr<Kernels::Kernel> Kernels::find(const Operator &op, const Attribu
 std::optional<Result<std::vector<Array>>>
 Kernels::run(const Operator &op, const Attributes &attributes, std::span<const Array> operands,
              std::span<const reference::ResultType> types, std::span<const Array> set) {
-  if (!isWorthIt(op, operands))
+  Result<const Device *> device = set.empty() ? deviceOf(operands) : set[0].device();
+  if (!device.ok())
+    return Result<std::vector<Array>>(device.status());
+  if (!*device && !isWorthIt(op, operands))
     return std::nullopt;
-  std::shared_ptr<Kernel> kernel = find(op, attributes, operands);
+  std::shared_ptr<Kernel> kernel = find(op, attributes, operands, *device);
   if (!kernel)
     return std::nullopt;
   std::vector<Array> results;
   if (set.empty()) {
-    Result<Array> result = Array::allocate(types[0].type, *types[0].shape);
+    Result<Array> result = Array::allocate(types[0].type, *types[0].shape, *device);
     if (!result.ok())
       return Result<std::vector<Array>>(result.status());
     results.push_back(std::move(*result));
   }
   const Array &into = set.empty() ? results[0] : set[0];
   bool flat = isFlat(op, operands, into.shape());
+  bool isOfOne = std::ranges::all_of(operands, [](const Array &x) { return x.size() == 1; });
   auto asInKernel = [&](const Array &array, bool isResult) {
-    Shape shape = !flat                            ? array.shape()
-                  : array.size() == 1 && !isResult ? Shape{}
-                                                   : Shape{array.size()};
+    Shape shape = !flat                                         ? array.shape()
+                  : array.size() == 1 && (!isResult || isOfOne) ? Shape{}
+                                                                : Shape{array.size()};
     return array.view(shape, denseStrides(shape), array.offset());
   };
   std::vector<Array> inputs;

@@ -6,6 +6,9 @@
 // the evaluation's, whoever asks waits for it, so that results do not depend on time. Modules are
 // kept on disk by the module cache, which a process asks before it loads the compiler.
 //
+// Of a device's tensors all kernels are compiled, whatever their sizes: its memory is where they
+// are.
+//
 // Without the compiler's library all is evaluated. TENSMITH_EAGER_KERNELS=off does so anyway.
 #pragma once
 
@@ -46,7 +49,7 @@ private:
   Kernels();
   struct Kernel;
   std::shared_ptr<Kernel> find(const Operator &op, const Attributes &attributes,
-                               std::span<const Array> operands);
+                               std::span<const Array> operands, const Device *device);
   void make(Kernel &kernel);
 
   std::mutex mutex_;

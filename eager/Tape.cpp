@@ -35,7 +35,7 @@ Attributes withList(const char *name, std::vector<int64_t> numbers) {
 /// The tape's own copies are not the program's.
 Result<Array> copyOf(const Array &array) {
   Tape::Paused paused;
-  Result<Array> copy = Array::allocate(array.type(), array.shape());
+  Result<Array> copy = Array::allocate(array.type(), array.shape(), array.device());
   if (!copy.ok())
     return copy;
   if (Status status = assign(*copy, array); !status.ok())
@@ -163,7 +163,7 @@ std::optional<std::string> Tape::structureText(const Array &array) {
   if (array.size() == 0 || !wait(array).ok() || !isSettled(array))
     return std::nullopt;
   HostTensor tensor = array.asHostTensor();
-  const std::byte *data = array.data();
+  const std::byte *data = array.elements();
   auto bytes = size_t(byteSize(array.type()));
   bool isOneNumber = std::memcmp(data, data + bytes, bytes * size_t(array.size() - 1)) == 0;
   if (!isNumber(array.type()))
@@ -199,7 +199,8 @@ std::optional<Tape::Number> Tape::equalInput(const Array &array) const {
     return std::nullopt;
   auto found = std::find_if(inputs_.begin(), inputs_.end(), [&](const Input &input) {
     return input.array.type() == array.type() && isFixed(input.array) &&
-           std::memcmp(input.array.data(), array.data(), size_t(byteSize(array.type()))) == 0;
+           std::memcmp(input.array.elements(), array.elements(), size_t(byteSize(array.type()))) ==
+               0;
   });
   return found == inputs_.end() ? std::nullopt : std::optional(found->value);
 }

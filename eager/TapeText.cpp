@@ -160,11 +160,14 @@ Tape::Program Tape::program(std::span<const Number> outputs, bool hasOwnSizes, N
   for (const Input &input : inputs_)
     if (isNeeded[size_t(input.value)] && input.isFixed)
       sizes.fix(input.array.shape());
-  for (const Step &step : steps_) // operands whose sizes belong to the structure
-    if (isUsed(step))
-      for (int64_t operand : step.attributes.integers("fixed"))
-        if (step.operands[size_t(operand)] >= 0)
-          sizes.fix(values_[size_t(step.operands[size_t(operand)])].shape);
+  for (const Step &step : steps_) { // operands whose sizes belong to the structure, and such sizes
+    if (!isUsed(step))
+      continue;
+    for (int64_t operand : step.attributes.integers("fixed"))
+      if (step.operands[size_t(operand)] >= 0)
+        sizes.fix(values_[size_t(step.operands[size_t(operand)])].shape);
+    sizes.fix(step.attributes.integers("fixed_sizes"));
+  }
   for (const Step &step : steps_)
     if (isStrict_ && isUsed(step) && hasWindows(step.attributes))
       sizes.fix(pictureOf(values_[size_t(step.operands[0])].shape));

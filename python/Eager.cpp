@@ -8,11 +8,21 @@
 #include "eager/Tape.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 
 #include <map>
 
 namespace tensmith::python {
 namespace {
+
+/// By the package, which knows how graphs are made of texts.
+Result<std::shared_ptr<eager::Compiled>> compileOn(const eager::Compiled &program,
+                                                   const eager::Device &device) try {
+  nb::object make = nb::module_::import_("tensmith.recorded.programs").attr("compiled_on");
+  return nb::cast<std::shared_ptr<eager::Compiled>>(make(program.source, device.name));
+} catch (nb::python_error &error) {
+  return Status(StatusCode::Internal, error.what());
+}
 
 /// The innermost line of the caller's program that is not the package's own. Python finds a line by
 /// going through all of its function's, which takes longer than to issue an operation; so lines are
@@ -20,6 +30,8 @@ namespace {
 std::string placeOfCaller() {
   static constexpr size_t kMostKept = 4096;
   static auto &kept = *new std::map<std::pair<PyObject *, int>, std::pair<nb::object, std::string>>;
+  static const auto &package = *new std::string(
+      nb::cast<std::string>(nb::module_::import_("tensmith").attr("__path__")[0]) + "/");
   nb::object at = nb::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
   for (int depth = 0; at.is_valid() && !at.is_none() && depth < 16; ++depth) {
     nb::object code = at.attr("f_code");
@@ -28,7 +40,7 @@ std::string placeOfCaller() {
     if (found == kept.end()) {
       auto file = nb::cast<std::string>(code.attr("co_filename"));
       std::string place;
-      if (file.find("/tensmith/numpy/") == std::string::npos)
+      if (!file.starts_with(package))
         place = file + ":" + std::to_string(nb::cast<int>(at.attr("f_lineno")));
       if (kept.size() >= kMostKept)
         kept.clear();
@@ -60,7 +72,7 @@ nb::object applyNamed(const std::string &name, const std::vector<Tensor *> &tens
 
 /// A copy with memory of its own.
 Array copied(const Array &array) {
-  Array result = take(Array::allocate(array.type(), array.shape()));
+  Array result = take(Array::allocate(array.type(), array.shape(), array.device()));
   check(eager::assign(result, array));
   return result;
 }
@@ -204,6 +216,39 @@ Tensor concatenated(const std::vector<Tensor *> &tensors, int64_t axis, const El
   return {take(eager::concatenate(axis, parts, std::move(shape)))};
 }
 
+const eager::Device *deviceNamed(const std::string &name) {
+  Result<const eager::Device *> device = eager::findDevice(name);
+  if (!device.ok())
+    throw nb::value_error(device.status().message().c_str());
+  return *device;
+}
+
+/// The same elements there, as a step of what records.
+Tensor onDevice(const Tensor &tensor, const std::string &name) {
+  const eager::Device *device = deviceNamed(name);
+  if (tensor.array.device() == device)
+    return tensor;
+  Array result = take(Array::allocate(tensor.array.type(), tensor.array.shape(), device));
+  check(eager::assign(result, tensor.array));
+  return {result};
+}
+
+/// The tensor itself, which is all of its memory: a parameter, whose gradient comes along.
+void moveTo(Tensor &tensor, const std::string &name) {
+  const eager::Device *device = deviceNamed(name);
+  std::shared_ptr<eager::Leaf> leaf = tensor.array.storage()->leaf;
+  auto moved = [&](const Array &array) {
+    waitFor(array);
+    return take(eager::on(device, take(eager::dense(array))));
+  };
+  if (leaf && leaf->gradient)
+    leaf->gradient = moved(leaf->gradient);
+  if (tensor.array.device() == device)
+    return;
+  tensor.array = moved(tensor.array);
+  tensor.array.storage()->leaf = std::move(leaf);
+}
+
 nb::object single(const Tensor &tensor) {
   if (tensor.array.size() != 1)
     throw nb::value_error(
@@ -247,6 +292,9 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("size", [](const Tensor &t) { return t.array.size(); });
   tensor.def_prop_ro("strides", [](const Tensor &t) { return t.array.strides(); });
   tensor.def_prop_ro("is_dense", [](const Tensor &t) { return t.array.isDense(); });
+  tensor.def_prop_ro("device", [](const Tensor &t) -> std::string {
+    return t.array.device() ? t.array.device()->name : "cpu";
+  });
   tensor.def("wait", [](const Tensor &t) { waitFor(t.array); });
   tensor.def("is_ready", [](const Tensor &t) {
     check(eager::Coexecution::read(t.array));
@@ -264,6 +312,12 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   m.def("permute", permuted);
   m.def("broadcast_to", broadcast);
   m.def("part", [](const Tensor &t, bool imaginary) { return Tensor{t.array.part(imaginary)}; });
+  m.def("to_device", onDevice);
+  m.def("move_to", moveTo);
+  m.def("device", [](const std::string &name) -> std::string {
+    const eager::Device *device = deviceNamed(name);
+    return device ? device->name : "cpu";
+  });
   m.def("full", filled);
   m.def("cast", casted);
   m.def("concat", concatenated);
@@ -410,6 +464,7 @@ NB_MODULE(_eager, m) {
   eager::setCaller(
       {.place = placeOfCaller,
        .stack = stackOfStep,
+       .compileOn = compileOn,
        .letGo = []() -> void * { return PyEval_SaveThread(); },
        .takeBack = [](void *state) { PyEval_RestoreThread(static_cast<PyThreadState *>(state)); }});
 }

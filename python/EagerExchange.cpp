@@ -10,7 +10,7 @@
 namespace tensmith::python {
 namespace {
 
-constexpr int32_t kCpu = 1;
+constexpr int32_t kCpu = 1, kOther = 12; // kDLExtDev: a device that DLPack has no name for
 
 constexpr uint64_t kReadOnly = 1, kIsCopied = 2; // of DLManagedTensorVersioned
 
@@ -71,10 +71,17 @@ nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersi
   if (!stream.is_none())
     throw nb::value_error("a tensor in the host's memory has no stream; give None");
   if (!device.is_none() && nb::cast<std::pair<int, int>>(device) != std::pair<int, int>(kCpu, 0)) {
-    PyErr_SetString(PyExc_BufferError, "tensors are in the host's memory, device (1, 0)");
+    PyErr_SetString(PyExc_BufferError, "tensors are given in the host's memory, device (1, 0)");
     throw nb::python_error();
   }
-  bool isCopied = !copy.is_none() && nb::cast<bool>(copy);
+  bool isElsewhere = tensor.array.device() != nullptr;
+  if (isElsewhere && (device.is_none() || (!copy.is_none() && !nb::cast<bool>(copy)))) {
+    PyErr_SetString(PyExc_BufferError,
+                    "DLPack has no device for the tensor's; ask for a copy in the host's memory, "
+                    "dl_device=(1, 0), or by to_device(\"cpu\")");
+    throw nb::python_error();
+  }
+  bool isCopied = isElsewhere || (!copy.is_none() && nb::cast<bool>(copy));
   waitFor(tensor.array, /*toWrite=*/true);
   if (!codeOf(tensor.array.type())) {
     PyErr_SetString(PyExc_BufferError, "DLPack has no such element type");
@@ -82,7 +89,7 @@ nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersi
   }
   Array array = tensor.array;
   if (isCopied) {
-    array = take(Array::allocate(array.type(), array.shape()));
+    array = take(Array::allocate(array.type(), array.shape())); // on the host
     check(eager::copyElements(array, tensor.array));
   }
   bool hasFlags = !maxVersion.is_none() && nb::cast<std::pair<int, int>>(maxVersion).first >= 1;
@@ -189,13 +196,13 @@ struct BufferShape {
 };
 
 int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
-  const Array &array = nb::inst_ptr<Tensor>(object)->array;
+  Array array = nb::inst_ptr<Tensor>(object)->array;
   const char *format = formatOf(array.type());
   if (!format) {
     PyErr_SetString(PyExc_BufferError, "buffers have no such element type; use DLPack");
     return -1;
   }
-  if ((flags & PyBUF_WRITABLE) && !array.storage()->writable) {
+  if ((flags & PyBUF_WRITABLE) && (!array.storage()->writable || array.device())) {
     PyErr_SetString(PyExc_BufferError, "the tensor is on memory that may only be read");
     return -1;
   }
@@ -208,6 +215,15 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
     PyErr_SetString(PyExc_BufferError, status.message().c_str());
     return -1;
   }
+  bool isCopied = array.device() != nullptr; // of a device's tensor the host sees a copy
+  if (isCopied) {
+    Result<Array> copy = eager::on(nullptr, array);
+    if (!copy.ok()) {
+      PyErr_SetString(PyExc_MemoryError, copy.status().message().c_str());
+      return -1;
+    }
+    array = *copy;
+  }
   auto *kept = new BufferShape(array);
   Py_ssize_t bytes = Py_ssize_t(byteSize(array.type()));
   buffer->buf = array.data();
@@ -215,7 +231,7 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
   Py_INCREF(object);
   buffer->len = Py_ssize_t(array.size()) * bytes;
   buffer->itemsize = bytes;
-  buffer->readonly = !array.storage()->writable;
+  buffer->readonly = isCopied || !array.storage()->writable;
   buffer->ndim = int(array.rank());
   buffer->format = (flags & PyBUF_FORMAT) ? const_cast<char *>(format) : nullptr;
   buffer->shape = (flags & PyBUF_ND) ? kept->shape.data() : nullptr;
@@ -264,7 +280,9 @@ void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("__dlpack__", toDlpack, nb::kw_only(), nb::arg("stream").none() = nb::none(),
              nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
              nb::arg("copy").none() = nb::none());
-  tensor.def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(int(kCpu), 0); });
+  tensor.def("__dlpack_device__", [](const Tensor &t) {
+    return nb::make_tuple(int(t.array.device() ? kOther : kCpu), 0);
+  });
   m.def("from_dlpack", fromDlpack);
   m.def(
       "is_array", [](nb::handle value) { return nb::isinstance<Tensor>(value) || isNumpy(value); },

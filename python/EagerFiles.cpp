@@ -26,7 +26,7 @@ void bindFiles(nb::module_ &m) {
             waitFor(tensor->array);
             Array row = take(eager::dense(tensor->array));
             tensors.push_back(
-                {name, HostTensor(row.type(), row.shape(), row.data(), row.storage()->owner)});
+                {name, HostTensor(row.type(), row.shape(), row.elements(), row.storage()->owner)});
           }
           failing([&] { train::writeSafetensors(path, tensors, {}); });
         });

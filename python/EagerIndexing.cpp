@@ -106,33 +106,35 @@ eager::Selection selectionOf(const Array &array, nb::handle key) {
   return std::move(*selection);
 }
 
-/// How the thread that binds a symbol has elements taken at places that tensors tell: by an
-/// operator of the graph, since a recording must not read them. One thread at a time.
-struct {
-  PyObject *function = nullptr; // owned; of a tensor and a key
-  unsigned long thread = 0;
-} gathering;
+/// How a thread whose recording must not read elements has them taken and put at places that
+/// tensors tell: by operators of the graph. Of a tensor, a key, and the values that are put. Owned.
+thread_local PyObject *gathering = nullptr;
 
-void setGathering(nb::object function) {
-  Py_XDECREF(gathering.function);
-  gathering.function = function.is_none() ? nullptr : function.release().ptr();
-  gathering.thread = PyThread_get_thread_ident();
+bool isGathering() { return gathering; }
+
+/// None: not at all. Gives what was set before.
+nb::object setGathering(nb::object function) {
+  PyObject *before =
+      std::exchange(gathering, function.is_none() ? nullptr : function.release().ptr());
+  return before ? nb::steal(before) : nb::none();
 }
 
-bool isGathering() { return gathering.function && gathering.thread == PyThread_get_thread_ident(); }
-
-bool hasTensor(nb::handle key) {
+/// Whether an index, or one of several, tells places by elements.
+bool hasPlaces(nb::handle key) {
+  auto isPlaces = [](nb::handle each) {
+    return nb::isinstance<Tensor>(each) || PyList_Check(each.ptr()) || isNumpy(each);
+  };
   if (!PyTuple_Check(key.ptr()))
-    return nb::isinstance<Tensor>(key);
+    return isPlaces(key);
   for (nb::handle each : nb::borrow<nb::tuple>(key))
-    if (nb::isinstance<Tensor>(each))
+    if (isPlaces(each))
       return true;
   return false;
 }
 
 Tensor getItem(const Tensor &tensor, nb::object key) {
-  if (isGathering() && hasTensor(key))
-    return nb::cast<Tensor>(nb::handle(gathering.function)(nb::cast(tensor), key));
+  if (isGathering() && hasPlaces(key))
+    return nb::cast<Tensor>(nb::handle(gathering)(nb::cast(tensor), key));
   eager::Selection selection = selectionOf(tensor.array, key);
   if (!selection.places)
     return {selection.view};
@@ -162,6 +164,11 @@ void tellScatter(const Array &to, const eager::Selection &selection, const Array
 
 void setItem(Tensor &tensor, nb::object key, nb::object value) {
   check(eager::checkWritable(tensor.array));
+  if (isGathering() && hasPlaces(key)) {
+    nb::handle by = gathering;
+    by(nb::cast(tensor), key, value);
+    return;
+  }
   eager::Selection selection = selectionOf(tensor.array, key);
   Array from;
   if (nb::isinstance<Tensor>(value))
@@ -187,7 +194,7 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
   waitFor(values);
   waitFor(tensor.array, /*toWrite=*/true);
   if (values.storage() == tensor.array.storage()) {
-    Array apart = take(Array::allocate(values.type(), values.shape()));
+    Array apart = take(Array::allocate(values.type(), values.shape(), values.device()));
     check(eager::copyElements(apart, values));
     values = apart;
   }

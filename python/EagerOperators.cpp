@@ -292,7 +292,7 @@ void bindOperators(nb::module_ &m, nb::class_<Tensor> &tensor) {
   }
   tensor.def("__pos__", [](nb::handle self) {
     const Array &from = nb::inst_ptr<Tensor>(self)->array;
-    Array result = take(Array::allocate(from.type(), from.shape()));
+    Array result = take(Array::allocate(from.type(), from.shape(), from.device()));
     check(eager::assign(result, from));
     return wrapped(result);
   });

@@ -206,7 +206,7 @@ Array arrayOfList(nb::handle value, DataType type) {
 }
 
 nb::object scalarOf(const Array &array, int64_t offset) {
-  const std::byte *at = array.storage()->data + offset * byteSize(array.type());
+  const std::byte *at = array.elements() + (offset - array.offset()) * byteSize(array.type());
   const HostTensor element(array.type(), {}, at, array.storage());
   switch (info(array.type()).kind) {
   case TypeClass::Bool:

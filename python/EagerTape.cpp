@@ -108,8 +108,10 @@ nb::object resultOf(Results &results, size_t number) {
   return nb::cast(Tensor{results.arrays[number]});
 }
 
-std::shared_ptr<Compiled> compiledOf(Module module) {
-  return std::make_shared<Compiled>(std::move(module));
+/// `device`: that inputs and results are resident on; empty: the host.
+std::shared_ptr<Compiled> compiledOf(Module module, const std::string &device) {
+  return std::make_shared<Compiled>(std::move(module),
+                                    device.empty() ? nullptr : take(eager::findDevice(device)));
 }
 
 void bindResults(nb::module_ &m) {
@@ -139,14 +141,22 @@ void bindCompiled(nb::module_ &m) {
       .def("run", run, nb::arg("inputs"), nb::arg("types"), nb::arg("is_awaited") = false)
       .def("on", [](const Compiled &compiled,
                     std::shared_ptr<eager::SharedArenas> memory) { return compiled.on(memory); })
+      .def_rw("source", &Compiled::source)
       .def_rw("text", &Compiled::text)
       .def_rw("derives", &Compiled::derives)
       .def_rw("repeats", &Compiled::repeats);
-  m.def("load_bytes",
-        [](nb::bytes bytes) { return compiledOf(Module::load(bytes.c_str(), bytes.size())); });
-  m.def("load_file", [](const std::string &path, uint64_t bytes) {
-    return compiledOf(Module::load(path, false, bytes));
-  });
+  m.def(
+      "load_bytes",
+      [](nb::bytes bytes, const std::string &device) {
+        return compiledOf(Module::load(bytes.c_str(), bytes.size()), device);
+      },
+      nb::arg("bytes"), nb::arg("device") = "");
+  m.def(
+      "load_file",
+      [](const std::string &path, uint64_t bytes, const std::string &device) {
+        return compiledOf(Module::load(path, false, bytes), device);
+      },
+      nb::arg("path"), nb::arg("bytes"), nb::arg("device") = "");
 }
 
 bool isWholeStorage(const Array &array) {
@@ -241,6 +251,9 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
       "tape", [](bool isStrict, bool isWhole) { return std::make_shared<Tape>(isStrict, isWhole); },
       nb::arg("is_strict"), nb::arg("is_whole") = false);
   m.def("recording", [] { return Tape::recording(); });
+  m.def("is_recorded_whole", [] {
+    return std::ranges::any_of(Tape::recording(), [](const auto &tape) { return tape->isWhole(); });
+  });
   m.def("is_whole", [](const Tensor &t) { return isWholeStorage(t.array); });
   m.def("history", [](const Tensor &t) { return t.array.storage()->history; });
   bindLeaves(tensor);

@@ -65,7 +65,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
     step.setting_values = training->settingValues.data();
     step.setting_count = training->settingNames.size();
     step.clip_norm = training->clipNorm;
-    step.weight_decay = training->weightDecay;
+    if (training->weightDecay)
+      step.weight_decay = *training->weightDecay == 0 ? TS_NO_WEIGHT_DECAY : *training->weightDecay;
     step.ema_decay = training->emaDecay;
     step.trainable = take(training->trainable);
     step.trainable_count = training->trainable.size();
@@ -84,6 +85,7 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.memory_budget = memory;
   result.recomputation = recomputation ? recomputation->c_str() : nullptr;
   result.device = device ? device->c_str() : nullptr;
+  result.resident = resident;
   result.function = function ? function->c_str() : nullptr;
   result.for_evaluation = forEvaluation;
   result.fast_math = fastMath;
@@ -141,6 +143,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("memory", &Settings::memory)
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
       .def_rw("device", &Settings::device, nb::arg().none())
+      .def_rw("resident", &Settings::resident)
       .def_rw("for_evaluation", &Settings::forEvaluation)
       .def_rw("fast_math", &Settings::fastMath)
       .def_rw("debug_info", &Settings::debugInfo)

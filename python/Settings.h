@@ -22,7 +22,8 @@ struct Training {
   std::optional<std::string> of;
   std::vector<std::string> settingNames, trainable, outputs;
   std::vector<double> settingValues;
-  double clipNorm = 0, weightDecay = 0, emaDecay = 0;
+  double clipNorm = 0, emaDecay = 0;
+  std::optional<double> weightDecay; // none: the optimiser's own
 };
 
 /// What options point into, for as long as they are used.
@@ -43,7 +44,8 @@ struct Settings {
       function;
   std::optional<std::string> tuned; // none: the user's
   int64_t memory = 0;               // bytes of a run; 0: any
-  bool reference = false, fuse = true, forEvaluation = false, fastMath = false, debugInfo = true;
+  bool reference = false, fuse = true, forEvaluation = false, fastMath = false, debugInfo = true,
+       resident = false;
   int precision = TS_PRECISION_FAST;
   int calibration = TS_CALIBRATE_NONE;
   std::vector<std::string> calibrationNames;

@@ -44,6 +44,10 @@ bool fits(plan::ValueKind kind, TensorKind given) {
   }
 }
 
+std::string textOf(const Device *device) {
+  return device ? "the device '" + nameOf(*device) + "'" : "the host";
+}
+
 /// "input 'x'" of main, "parameter 'x'" of a function that control flow calls.
 std::string nameOf(const Module &module, const FunctionCode &code, size_t index) {
   bool main = &code == &module.program().functions[0];
@@ -86,8 +90,10 @@ Status checkArgument(const Session &session, const FunctionCode &code, size_t in
                     std::string("it must be a ") + kindName(value.kind));
   if (tensor.kind() != TensorKind::Tensor || value.kind != plan::ValueKind::Tensor)
     return {};
-  if (value.ranked && tensor.device() != session.memoryOf(value))
-    return {StatusCode::Internal, nameOf(module, code, index) + ": is in another memory"};
+  if (Device *memory = session.memoryOf(value); value.ranked && tensor.device() != memory)
+    return invalidArgument(nameOf(module, code, index) + ": it must lie in the memory of " +
+                           textOf(memory) + ", and lies in that of " + textOf(tensor.device()) +
+                           "; ts_tensor_copy_to copies it");
   if (value.type != DataType::Undefined && value.type != tensor.type())
     return mismatch(module, code, index, tensor,
                     "the element type differs; convert it to " + std::string(name(value.type)));

@@ -3,6 +3,7 @@
 
 #include "runtime/DLPack.h"
 #include "runtime/Describe.h"
+#include "runtime/Device.h"
 #include "runtime/Evaluators.h"
 #include "runtime/Session.h"
 #include "runtime/States.h"
@@ -91,6 +92,27 @@ Result<DataType> typeOf(ts_type type) {
   if (type <= TS_UNDEFINED || type >= kDataTypeCount)
     return invalidArgument("there is no element type " + std::to_string(int(type)));
   return DataType(type);
+}
+
+/// Null: the host's.
+Result<runtime::Device *> memoryOf(const char *device) {
+  if (!device)
+    return static_cast<runtime::Device *>(nullptr);
+  if (runtime::Device *opened = runtime::openDevice(device))
+    return opened;
+  return unsupported("the device '" + std::string(device) +
+                     "' is not there, or its library is not beside the runtime's");
+}
+
+Status assign(const Tensor &to, const Tensor &from) {
+  bool fits = to.kind() == runtime::TensorKind::Tensor && from.kind() == to.kind() &&
+              from.type() == to.type() && from.type() != DataType::String &&
+              from.size() == to.size();
+  if (!fits)
+    return invalidArgument(describe(from) + " can't be copied into " + describe(to));
+  if (!runtime::copyBetween(to.device(), to.data(), from.device(), from.data(), from.bytes()))
+    return {StatusCode::ResourceExhausted, "there is not enough memory to copy a tensor"};
+  return {};
 }
 
 /// The caller's options, as far as its version of the structure goes; the rest are zeros.
@@ -235,14 +257,36 @@ ts_status *ts_tensor_create(ts_type type, const int64_t *shape, size_t rank, ts_
   });
 }
 
-ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, void *data,
-                            void (*release)(void *), void *context, ts_tensor **out) {
+ts_status *ts_tensor_create_on(const char *device, ts_type type, const int64_t *shape, size_t rank,
+                               ts_tensor **out) {
   return guarded([&]() -> Status {
     if (!out || (rank && !shape))
       return missing(out ? "the shape" : "the result");
+    auto memory = memoryOf(device);
     auto known = typeOf(type);
-    if (!known)
-      return known.status();
+    if (!memory.ok() || !known)
+      return memory.ok() ? known.status() : memory.status();
+    if (*memory && *known == DataType::String)
+      return invalidArgument("strings lie in the host's memory alone");
+    return give(Tensor::create(*known, {shape, rank}, *memory), out);
+  });
+}
+
+ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, void *data,
+                            void (*release)(void *), void *context, ts_tensor **out) {
+  return ts_tensor_borrow_on(nullptr, type, shape, rank, data, release, context, out);
+}
+
+ts_status *ts_tensor_borrow_on(const char *device, ts_type type, const int64_t *shape, size_t rank,
+                               void *data, void (*release)(void *), void *context,
+                               ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!out || (rank && !shape))
+      return missing(out ? "the shape" : "the result");
+    auto memory = memoryOf(device);
+    auto known = typeOf(type);
+    if (!memory.ok() || !known)
+      return memory.ok() ? known.status() : memory.status();
     if (*known == DataType::String)
       return invalidArgument("strings can't be borrowed; use ts_tensor_strings");
     if (reinterpret_cast<uintptr_t>(data) % uintptr_t(byteSize(*known)))
@@ -254,6 +298,7 @@ ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, voi
       return tensor.status();
     if (!data && (*tensor)->size())
       return missing("the data");
+    (*tensor)->setDevice(*memory);
     // A memory of the caller's has an owner even where nothing is to be released: it outlives the
     // runs.
     static char caller;
@@ -348,6 +393,39 @@ ts_status *ts_tensor_copy(const ts_tensor *tensor, ts_tensor **out) {
                          : missing(out ? "the tensor" : "the result");
   });
 }
+
+const char *ts_tensor_device(const ts_tensor *tensor) {
+  const runtime::Device *device = unwrap(tensor)->device();
+  return device ? nameOf(*device).c_str() : nullptr;
+}
+
+ts_status *ts_tensor_copy_to(const ts_tensor *tensor, const char *device, ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!tensor || !out)
+      return missing(out ? "the tensor" : "the result");
+    auto memory = memoryOf(device);
+    if (!memory.ok())
+      return memory.status();
+    const Tensor &from = *unwrap(tensor);
+    if (from.device() == *memory)
+      return give(from.copy(), out);
+    if (from.kind() != runtime::TensorKind::Tensor || from.type() == DataType::String)
+      return invalidArgument("a " + describe(from) + " lies in the host's memory alone");
+    auto copy = Tensor::create(from.type(), from.shape(), *memory);
+    if (!copy)
+      return copy.status();
+    if (Status status = assign(**copy, from); !status.ok())
+      return status;
+    return give(std::move(copy), out);
+  });
+}
+
+ts_status *ts_tensor_assign(ts_tensor *to, const ts_tensor *from) {
+  return guarded([&]() -> Status {
+    return to && from ? assign(*unwrap(to), *unwrap(from)) : missing("a tensor");
+  });
+}
+
 void ts_tensor_retain(ts_tensor *tensor) {
   if (tensor)
     unwrap(tensor)->retain();

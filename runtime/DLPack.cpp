@@ -137,6 +137,8 @@ Result<DLManagedTensor *> toDlpack(const TensorRef &tensor) {
       row = &candidate;
   if (!row)
     return unsupported("DLPack has no type for " + describe(*tensor));
+  if (tensor->device())
+    return unsupported("DLPack has no device for the tensor's; copy it to the host first");
   auto memory = row->bits < 8 ? packed(*tensor, row->bits) : Result<TensorRef>(tensor);
   if (!memory)
     return memory.status();

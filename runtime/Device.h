@@ -103,6 +103,16 @@ inline void waitFor(const Event &event) {
 /// The process's device of that name; null where its library, or one of its number, is not there.
 Device *openDevice(const std::string &name);
 
+/// What opens it, with its number: "separate:0".
+const std::string &nameOf(const Device &device);
+
+/// Within one memory, and waits for it; null: the host's.
+void copyWithin(Device *device, std::byte *to, const std::byte *from, int64_t bytes);
+/// Between any two memories; by way of the host between two devices'. False where it has no memory
+/// for that.
+[[nodiscard]] bool copyBetween(Device *toDevice, std::byte *to, Device *fromDevice,
+                               const std::byte *from, int64_t bytes);
+
 /// Memory of the device's; null where it has none.
 std::shared_ptr<std::byte> allocateOn(Device &device, int64_t bytes);
 

@@ -384,8 +384,7 @@ Status adopt(Frame &frame, uint32_t index, Passed &result) {
                 slot.destination->shape() == result.tensor->shape();
   if (arena || direct) {
     std::byte *target = arena ? slot.data : slot.destination->data();
-    if (result.tensor->bytes() && result.tensor->data() != target)
-      std::memmove(target, result.tensor->data(), size_t(result.tensor->bytes()));
+    copyWithin(result.tensor->device(), target, result.tensor->data(), result.tensor->bytes());
     if (direct) {
       slot.tensor = TensorRef::retain(slot.destination);
       slot.exclusive = false;

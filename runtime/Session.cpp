@@ -66,14 +66,20 @@ std::string outputName(const Module &module, size_t index) {
 }
 
 /// What can be said of the caller's tensor before the run; its shape is checked when it is written.
-Status checkDestination(const Module &module, size_t index, const Tensor &tensor) {
+Status checkDestination(const Session &session, size_t index, const Tensor &tensor) {
+  const Module &module = session.module();
   const FunctionCode &main = module.program().functions[0];
   const ValueCode &value = main.values[main.results[index]];
+  const Device *memory = session.memoryOf(value);
   bool fits = tensor.kind() == TensorKind::Tensor && tensor.type() != DataType::String &&
               (value.kind == plan::ValueKind::Tensor || value.kind == plan::ValueKind::Optional) &&
               (value.type == DataType::Undefined || value.type == tensor.type()) &&
               (!value.ranked || value.kind != plan::ValueKind::Tensor ||
                value.dims.size() == tensor.shape().size());
+  if (fits && tensor.device() != memory)
+    return invalidArgument(outputName(module, index) + ": it is made in the memory of " +
+                           (memory ? "the device '" + nameOf(*memory) + "'" : "the host") +
+                           ", and the tensor lies in another one");
   return fits ? Status()
               : invalidArgument(outputName(module, index) + ": it is " + declaredType(main, value) +
                                 " and can't be written into " + describe(tensor));
@@ -290,7 +296,7 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i])
       continue;
-    if (Status status = checkDestination(*module_, i, *outputs[i]); !status.ok())
+    if (Status status = checkDestination(*this, i, *outputs[i]); !status.ok())
       return status;
     destinations[i] = outputs[i].get();
   }
@@ -312,8 +318,7 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
     if (tensor->type() != destinations[i]->type() || tensor->shape() != destinations[i]->shape())
       return invalidArgument(outputName(*module_, i) + ": it is " + describe(*tensor) +
                              " and can't be written into " + describe(*destinations[i]));
-    if (tensor->bytes() && tensor->data() != destinations[i]->data())
-      std::memmove(destinations[i]->data(), tensor->data(), size_t(tensor->bytes()));
+    copyWithin(tensor->device(), destinations[i]->data(), tensor->data(), tensor->bytes());
   }
   for (size_t i = 0; watch.written && i < outputs.size(); ++i)
     if (destinations[i] && !run.told[i])

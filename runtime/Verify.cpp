@@ -63,6 +63,7 @@ private:
   std::string verifyProcedureCall(const plan::Instruction &instruction);
   std::string release(const plan::Instruction &instruction);
 
+  bool isMain() const { return &function_ == module_.functions()->Get(0); }
   uint32_t exprCount() const { return sizeOf(function_.exprs()); }
   uint32_t valueCount() const { return sizeOf(function_.values()); }
   const plan::Value &value(uint32_t index) const { return *function_.values()->Get(index); }
@@ -218,7 +219,7 @@ std::string FunctionVerifier::verifyParams() {
     uint32_t param = function_.params()->Get(i);
     if (value(param).storage() != plan::Storage::Parameter || states_[param] != State::Undefined)
       return "parameter " + std::to_string(i) + " is stored elsewhere, or given twice";
-    if (value(param).device() && &function_ == module_.functions()->Get(0))
+    if (value(param).device() && isMain() && !isPlain(value(param)))
       return "input " + std::to_string(i) + " is not the host's";
     if (!dimsKnownBefore(value(param), 0))
       return "parameter " + std::to_string(i) + " has a size that is not known when it is given";
@@ -497,7 +498,7 @@ std::string FunctionVerifier::verify() {
       return "result " + std::to_string(i) + " is not defined at its end";
     if (value(result).pitch())
       return "result " + std::to_string(i) + " has rows that lie apart";
-    if (value(result).device() && &function_ == module_.functions()->Get(0))
+    if (value(result).device() && isMain() && !isPlain(value(result)))
       return "output " + std::to_string(i) + " is not the host's";
   }
   return {};

@@ -46,7 +46,8 @@ struct Settings {
 
   // [optimiser]
   std::string optimiser = "adam";
-  double learningRate = 1e-3, weightDecay = 0, clipNorm = 0, emaDecay = 0;
+  double learningRate = 1e-3, clipNorm = 0, emaDecay = 0;
+  std::optional<double> weightDecay; // else the optimiser's own, if it has one
   std::vector<std::string> trainable;
   std::map<std::string, double> hyperparameters; // the optimiser's own: "beta1"
 

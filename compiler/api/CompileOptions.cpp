@@ -123,6 +123,9 @@ Result<ts_compile_options> checkedOptions(const ts_compile_options *given) {
   if (result.device)
     if (auto devices = pipeline::parseDevices(result.device); !devices.ok())
       return devices.status();
+  if (result.resident && !result.device)
+    return invalidArgument(
+        "inputs and outputs can be resident on a device alone, and none is named");
   if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)
     return invalidArgument("a limit is negative");
   if (result.threads < 0)
@@ -175,6 +178,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
     result.recomputation = options.recomputation;
   if (options.device)
     result.devices = *pipeline::parseDevices(options.device); // was looked at
+  result.resident = options.resident != 0;
   if (options.made_of)
     result.madeOf = options.made_of;
   if (options.reproducer)

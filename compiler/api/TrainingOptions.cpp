@@ -25,9 +25,11 @@ Status checkNumbers(const training::Options &options) {
   for (const auto &[name, value] : options.settings)
     if (!std::isfinite(value))
       return invalidArgument("the setting '" + name + "' of the training is no finite number");
+    else if (name == "learning_rate" && value < 0)
+      return invalidArgument("learning_rate must be a number from 0 on");
   if (!(options.clipNorm >= 0) || !std::isfinite(options.clipNorm))
     return invalidArgument("clip_norm must be a number from 0 on");
-  if (!(options.weightDecay >= 0) || !std::isfinite(options.weightDecay))
+  if (double decay = options.weightDecay.value_or(0); !(decay >= 0) || !std::isfinite(decay))
     return invalidArgument("weight_decay must be a number from 0 on");
   if (!(options.emaDecay >= 0 && options.emaDecay < 1))
     return invalidArgument("ema_decay must be a number from 0 on and below 1");
@@ -60,7 +62,8 @@ Result<training::Options> trainingOptions(const ts_training_options &given) {
   for (size_t i = 0; i < settings.size(); ++i)
     result.settings.push_back({settings[i], known.setting_values[i]});
   result.clipNorm = known.clip_norm;
-  result.weightDecay = known.weight_decay;
+  if (known.weight_decay != 0)
+    result.weightDecay = known.weight_decay == TS_NO_WEIGHT_DECAY ? 0 : known.weight_decay;
   result.emaDecay = known.ema_decay;
   result.gradientsAlone = known.gradients_alone != 0;
   for (auto [names, count, what, list] :

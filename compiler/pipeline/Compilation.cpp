@@ -684,6 +684,7 @@ vm::PlanInput Compilation::planInput() {
   input.calibration = finding_;
   input.features = target_->codeFeatures(usesMatrixUnit_);
   input.devices = options_.devices;
+  input.resident = options_.resident;
   input.cycles = [this](double operations, double bytes, bool multiplies) {
     using Kind = kernel::KernelWork::Kind;
     return kernel::cyclesOf(

@@ -63,6 +63,7 @@ struct CompileOptions {
   int64_t memoryBudget = 0;
   std::string recomputation;
   std::vector<std::string> devices; // that run the kernels, by name; none: the host does
+  bool resident = false;            // inputs and outputs lie in the first one's memory
   /// With several devices, which of so many runs a kernel, from 1 on; null: each gets a stretch of
   /// them with as much work.
   std::function<uint32_t(uint32_t kernel, uint32_t devices)> deviceOf;

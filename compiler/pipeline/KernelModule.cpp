@@ -22,6 +22,7 @@ Result<Candidate> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan
   vm::PlanInput input = plan;
   input.function = module->lookupSymbol<func::FuncOp>("main");
   input.devices.clear();
+  input.resident = false;
   input.schedules.clear();
   auto built = vm::buildPlan(input);
   if (!built.ok())

@@ -14,6 +14,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,9 +30,9 @@ struct Options {
   std::string schedule = "constant"; // likewise, of train/schedules
   /// Values of the constants at the top of both programs.
   std::vector<std::pair<std::string, double>> settings;
-  double clipNorm = 0;    // of all gradients together, at most; 0: none
-  double weightDecay = 0; // see applyDecay
-  double emaDecay = 0;    // of averages of the parameters, slots "ema.<parameter>"; 0: none
+  double clipNorm = 0;               // of all gradients together, at most; 0: none
+  std::optional<double> weightDecay; // else the optimiser's own, if it has one; see applyDecay
+  double emaDecay = 0; // of averages of the parameters, slots "ema.<parameter>"; 0: none
   /// Names of initialisers, "*" for any characters; all of floats that have dimensions where empty.
   std::vector<std::string> trainable;
   std::vector<std::string> outputs; // of the model, that the step gives too

@@ -121,12 +121,12 @@ private:
   /// Decay is the optimiser's where it has a setting of that name, and part of the gradient
   /// elsewhere.
   bool addsDecay() const {
-    return options_.weightDecay && !llvm::is_contained(optimiser_.settings(), kDecay);
+    return options_.weightDecay.value_or(0) && !llvm::is_contained(optimiser_.settings(), kDecay);
   }
   Value applyDecay(Value parameter, Value gradient) const {
     if (!addsDecay())
       return gradient;
-    return code_.add(gradient, code_.mul(code_.widen(parameter), options_.weightDecay));
+    return code_.add(gradient, code_.mul(code_.widen(parameter), *options_.weightDecay));
   }
 
   /// A parameter of 16 bits is rounded when it is updated; its slots are f32.
@@ -324,7 +324,7 @@ private:
 Result<Programs> readPrograms(const Options &options, MLIRContext *context) {
   std::vector<std::pair<std::string, double>> settings = options.settings;
   if (options.weightDecay)
-    settings.push_back({kDecay, options.weightDecay});
+    settings.push_back({kDecay, *options.weightDecay});
   auto read = [&](const char *kind, const std::string &given, const char *function) {
     return UpdateProgram::read(kind, given, function, settings, context);
   };

@@ -72,6 +72,10 @@ private:
   bool isConstant(uint32_t f, uint32_t index) {
     return value(f, index).storage == plan::Storage::Constant;
   }
+  /// Where the caller has a value of this type.
+  Memory ofCaller(const plan::ValueT &value) const {
+    return tables_.input.resident && isPlain(value) ? kFirstDevice : kHost;
+  }
   /// Where procedures have a value of this type.
   static Memory ofProcedures(const plan::ValueT &value);
   bool keepsElements(const plan::InstructionT &instruction) const;
@@ -245,7 +249,7 @@ bool Placer::move(uint32_t f, uint32_t index, Memory memory) {
 Memory Placer::paramHome(uint32_t f, uint32_t number) {
   const plan::ValueT &param = value(f, function(f).params[number]);
   if (isMain(f))
-    return kHost;
+    return ofCaller(param);
   if (!isCalled(f))
     return ofProcedures(param);
   const plan::InstructionT &call =
@@ -356,7 +360,7 @@ Needs Placer::operandNeeds(uint32_t f, const plan::InstructionT &instruction, si
 
 Memory Placer::resultMemory(uint32_t f, size_t number) {
   if (isMain(f))
-    return kHost;
+    return ofCaller(value(f, function(f).results[number]));
   if (!isCalled(f))
     return ofProcedures(value(f, function(f).results[number]));
   uint32_t outer = callers_[f].function;

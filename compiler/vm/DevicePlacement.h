@@ -1,7 +1,8 @@
 // Which of a program's values are which device's and which the host's, and the copies between them.
 //
 // Each value has a home, where it is made: what operators without kernels compute is the host's,
-// and so are the caller's tensors; what kernels compute is their device's. Kernels of a few
+// and so are the caller's tensors, unless they are resident on the first device; what kernels
+// compute is their device's. Kernels of a few
 // integers whose operands are all the host's, which is how exported models compute shapes, stay
 // there: no copy is made for the arithmetic of shapes. Homes are found by starting with all of them
 // on the host, and moving to devices what has to be, with all that must lie where it lies: a view

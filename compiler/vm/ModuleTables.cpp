@@ -106,7 +106,9 @@ Result<uint32_t> ModuleTables::addRoutine(Operation *op) {
 }
 
 uint32_t ModuleTables::addLocation(Location location) {
-  std::string text = input.model + ": " + graph::describe(location);
+  std::string text = input.model;
+  if (!isa<UnknownLoc>(location))
+    text += ": " + graph::describe(location);
   auto [it, isNew] = locations_.try_emplace(text, module.locations.size());
   if (isNew)
     module.locations.push_back(text);

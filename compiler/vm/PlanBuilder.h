@@ -44,6 +44,7 @@ struct PlanInput {
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
   std::vector<std::string> devices;   // that run the kernels, by name; none: the host does
+  bool resident = false;              // main's tensors lie in the first device's memory
   /// What a kernel of so much work is estimated to take, in cycles of one core; null: all kernels
   /// take as long.
   std::function<double(double operations, double bytes, bool multiplies)> cycles;

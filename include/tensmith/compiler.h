@@ -66,10 +66,11 @@ typedef struct ts_training_options {
   const char *const *setting_names;
   const double *setting_values;
   size_t setting_count;
-  double clip_norm;    /* the largest length of all gradients together; 0: any */
-  double weight_decay; /* 0: the optimiser's own, if it has one (adamw, lamb); of others, times the
-                        * parameter, a part of the gradient */
-  double ema_decay;    /* of averages over the steps; 0: none are kept */
+  double clip_norm; /* the largest length of all gradients together; 0: any */
+  /* 0: the optimiser's own, if it has one (0.01 of adamw and lamb); TS_NO_WEIGHT_DECAY: none. Of
+   * other optimisers, times the parameter, a part of the gradient. */
+  double weight_decay;
+  double ema_decay; /* of averages over the steps; 0: none are kept */
   /* Names of initialisers to train, with "*" for any characters; null: all of floats that the loss
    * depends on and that have dimensions. */
   const char *const *trainable;
@@ -90,6 +91,8 @@ typedef struct ts_training_options {
   /* What a program (.tsm) draws the first values of its parameters by. */
   uint64_t seed;
 } ts_training_options;
+
+#define TS_NO_WEIGHT_DECAY (-1.0)
 
 /* A tensor that ts_compile_update's module updates, of floats. */
 typedef struct ts_updated {
@@ -239,6 +242,10 @@ typedef struct ts_compile_options {
   void *tuned_context;
   /* What `tuned` answers by, as a word that changes with the answers: for caches of modules. */
   const char *tuned_state;
+  /* Not 0, with `device`: the module's inputs and outputs lie in the (first) device's memory, as
+   * ts_tensor_create_on makes them, but for strings and what is no tensor. Nothing of them is
+   * copied then but what operators without a kernel read. */
+  int resident;
 } ts_compile_options;
 
 /* Loads a plug-in, a shared library that adds operators, rewrites, templates, instructions or

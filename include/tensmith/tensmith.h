@@ -112,6 +112,22 @@ TS_API ts_status *ts_tensor_create(ts_type type, const int64_t *shape, size_t ra
  * (may be null) is called at the end. */
 TS_API ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, void *data,
                                    void (*release)(void *), void *context, ts_tensor **out);
+/* The same in the memory of a device, "separate:1", as modules take and give it that were compiled
+ * with `device` and `resident`. What ts_tensor_data gives of it, and what is borrowed here, is an
+ * address that the host must not touch: elements are read and written by ts_tensor_copy_to and
+ * ts_tensor_assign. TS_UNSUPPORTED where there is no such device. A null device is the host. */
+TS_API ts_status *ts_tensor_create_on(const char *device, ts_type type, const int64_t *shape,
+                                      size_t rank, ts_tensor **out);
+TS_API ts_status *ts_tensor_borrow_on(const char *device, ts_type type, const int64_t *shape,
+                                      size_t rank, void *data, void (*release)(void *),
+                                      void *context, ts_tensor **out);
+/* The device's name, "separate:0"; null: the tensor lies in the host's memory. */
+TS_API const char *ts_tensor_device(const ts_tensor *tensor);
+/* A tensor of its own memory with the same contents, on a device, or the host (null). */
+TS_API ts_status *ts_tensor_copy_to(const ts_tensor *tensor, const char *device, ts_tensor **out);
+/* Copies the elements of one tensor to another of the same type and as many elements, wherever
+ * both lie. */
+TS_API ts_status *ts_tensor_assign(ts_tensor *to, const ts_tensor *from);
 TS_API ts_status *ts_tensor_strings(const char *const *values, const int64_t *shape, size_t rank,
                                     ts_tensor **out);
 /* A sequence of the elements (retained). */
@@ -131,9 +147,10 @@ TS_API uint32_t ts_tensor_constructor(const ts_tensor *tensor);
 /* Takes over a DLPack tensor (CPU; strides that are not row-major are copied); calls its deleter
  * when done. */
 TS_API ts_status *ts_tensor_from_dlpack(struct DLManagedTensor *managed, ts_tensor **out);
-/* A DLPack view that keeps the tensor alive. Types that DLPack lacks give TS_UNSUPPORTED. */
+/* A DLPack view that keeps the tensor alive. Types that DLPack lacks, and tensors of devices, give
+ * TS_UNSUPPORTED. */
 TS_API ts_status *ts_tensor_to_dlpack(ts_tensor *tensor, struct DLManagedTensor **out);
-/* A tensor of its own memory with the same contents. */
+/* A tensor of its own memory with the same contents, where the tensor lies. */
 TS_API ts_status *ts_tensor_copy(const ts_tensor *tensor, ts_tensor **out);
 TS_API void ts_tensor_retain(ts_tensor *tensor);
 TS_API void ts_tensor_free(ts_tensor *tensor);

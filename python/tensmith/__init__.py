@@ -403,6 +403,10 @@ def _loaded(name: str) -> Any:
         from .recorded import operators
 
         return getattr(operators, name)
+    if name == "default_device":
+        from .numpy.dtypes import default_device
+
+        return default_device
     if name == "function":
         from .functions import function
 
@@ -427,7 +431,7 @@ def __getattr__(name: str) -> Any:
 
 def train_step(
     model: ModelSource, loss: str = "cross_entropy", optimiser: Path = "sgd", *, of: str | None = None, schedule: Path = "constant",
-    clip_norm: float = 0.0, weight_decay: float = 0.0, ema_decay: float = 0.0, trainable: Iterable[str] = (),
+    clip_norm: float = 0.0, weight_decay: float | None = None, ema_decay: float = 0.0, trainable: Iterable[str] = (),
     outputs: Iterable[str] = (), shapes: Shapes | None = None, threads: int = 0, target: str | None = None,
     cache_dir: Path | None = None, dump_ir: Path | None = None, reference: bool = False, precision: str = "fast",
     fuse: bool = True, memory: int | str = 0, recomputation: str | None = None, schedules: Path | None = None,
@@ -446,7 +450,7 @@ def train_step(
     schedule: of the learning rate: constant, warmup, cosine, step, or the path of a program.
     settings: constants at the top of those programs: learning_rate, momentum, beta1, warmup, ...
     clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".
-    weight_decay: 0: the optimiser's own, if it has one (adamw, lamb; a very small number turns that off); of others a part of the gradient.
+    weight_decay: None: the optimiser's own, if it has one (0.01 of adamw and lamb); of others a part of the gradient.
     memory: bytes that a step may hold, its states included, or "2GiB".
     casts: what is rounded under "bf16" and "f16", in place of operators' own rules: {"head*": "never", "Gemm": "always"}, of nodes,
         their types or operators (docs/training.md).
@@ -458,6 +462,8 @@ def train_step(
     """
     settings = known_names(settings, ["optimiser"])
     optimiser = settings.pop("optimiser", optimiser)
+    if weight_decay is not None and weight_decay < 0:
+        raise Error("weight_decay must be a number from 0 on")
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), schedules, memory, recomputation,
                       libraries, fast_math=fast_math, debug_info=debug_info, casts=casts)  # fmt: skip
     training = _tensmith.Training()

@@ -66,6 +66,7 @@ class Optimizer:
         groups = params if isinstance(params[0], dict) else [{"params": params}]
         self.param_groups = [{**defaults, **group, "params": list(group["params"])} for group in groups]
         for group in self.param_groups:
+            _check(group)
             for parameter in group["params"]:
                 if not parameter.requires_grad:
                     raise ValueError("an optimiser is of tensors with requires_grad")
@@ -140,6 +141,17 @@ class Optimizer:
         for own, given in zip(self.param_groups, groups):
             own.update({key: value for key, value in given.items() if key != "params"})
         self._updates = {}
+
+
+def _check(group):
+    """ValueError where a setting is none that the optimiser can have."""
+    for name in ("lr", "lr_decay", "weight_decay", "eps", "momentum", "initial"):
+        if not group.get(name, 0) >= 0:
+            raise ValueError(f"{'initial_accumulator_value' if name == 'initial' else name} is a number from 0 on, and not {group[name]}")
+    shares = {f"betas[{i}]": each for i, each in enumerate(group.get("betas", ()))} | ({"alpha": group["alpha"]} if "alpha" in group else {})
+    for name, share in shares.items():
+        if not 0 <= share < 1:
+            raise ValueError(f"{name} is a number from 0 on and below 1, and not {share}")
 
 
 def _decayed(gradient, parameter, group):

@@ -22,6 +22,7 @@ import threading
 import types
 
 from .. import _eager
+from ..numpy.dtypes import current_device
 from .effects import Effects
 from .interpreter import Interpreter
 from .open_sizes import NotOpen, OpenSizes, Pair
@@ -63,7 +64,7 @@ class Function:
     def __call__(self, *arguments, **named):
         counts = self._counts
         counts["calls"] += 1
-        if counts["calls"] <= self._warm_up or _eager.recording() or _eager.coexecuting() or getattr(_local, "converting", False):
+        if counts["calls"] <= self._warm_up or _eager.recording() or _eager.coexecuting() or getattr(_local, "converting", False) or current_device() != "cpu":
             return self._imperative(arguments, named)
         wanted = []
         for entry in self._entries:

@@ -1,6 +1,8 @@
-"""Elements at places that a tensor tells, which differ from call to call: gathers of the graph. That the places are there is asked first: by an
-assumption of a converted call, or by a read of a co-executed step.
+"""Elements at places that tensors tell, which differ from call to call: gathers and scatters of the graph, by NumPy's rules. That the places are there is asked
+first: by an assumption of a converted call, or by a read of a co-executed step; elsewhere the graph fails where one is not.
 """
+
+import contextlib
 
 from .. import _eager
 from .. import numpy as tnp
@@ -10,26 +12,145 @@ from .scalars import NotConvertible
 
 
 def item(calls, x, key):
-    """x[key], of which one tensor of integers differs."""
+    """x[key], of which tensors differ."""
     return gathered(calls.holds, calls.plain, x, key)
 
 
 def gathered(truth, plain, x, key):
     """truth: whether a tensor of one truth may be taken to hold; plain: a number of the key as Python's."""
-    key = key if isinstance(key, tuple) else (key,)
-    places = [i for i, each in enumerate(key) if isinstance(each, Tensor)]
-    rest = [slice(None) if isinstance(each, Tensor) else plain(each) for each in key]
-    if len(places) != 1 or any(not isinstance(each, (int, slice)) for each in rest) or key[places[0]].dtype not in SIGNED:
-        raise NotConvertible("tensors that differ from call to call are an index; one of integers beside numbers and slices has a conversion")
-    axis, indices = places[0], key[places[0]]
-    axis -= sum(isinstance(each, int) for each in rest[:axis])
-    if any(each != slice(None) for each in rest):
-        if indices.ndim:
-            raise NotConvertible("a tensor that differs from call to call is an index beside others; index one after the other")
-        x = x[tuple(rest)]
-    shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
-    (result,) = operator("gather", [x, _present(truth, indices, x.shape[axis])], [(x.dtype, shape)], axis=axis)
-    return result
+    return _Index(truth, plain, x, key).taken()
+
+
+def put(truth, plain, x, key, values):
+    """x[key] = values. Of places that are told twice, one of the values is there afterwards."""
+    mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+    if isinstance(mask, Tensor) and mask.dtype == tnp.bool:
+        _put_where(x, mask, values)
+    else:
+        _Index(truth, plain, x, key).put(values)
+
+
+@contextlib.contextmanager
+def by_the_graph():
+    """Within it the thread takes and puts elements at places that tensors tell by operators of the graph, which fails in a run where a place is not there: for
+    recordings that must not read elements."""
+    before = _eager.set_gathering(_at)
+    try:
+        yield
+    finally:
+        _eager.set_gathering(before)
+
+
+def _at(x, key, *values):
+    """x[key], or x[key] = values."""
+    key = tuple(each if isinstance(each, (Tensor, slice, int)) or each is None or each is Ellipsis else _told(each) for each in (key if isinstance(key, tuple) else (key,)))
+    try:
+        if not values:
+            return gathered(lambda _: True, lambda number: number, x, key)
+        (values,) = values
+        return put(lambda _: True, lambda number: number, x, key, values if isinstance(values, Tensor) else tnp.asarray(values, dtype=x.dtype))
+    except NotConvertible as error:
+        raise IndexError(str(error)) from None
+
+
+def _told(places):
+    """A list or an array of NumPy's as a tensor."""
+    return tnp.asarray(places, dtype=tnp.int64) if isinstance(places, list) and not places else tnp.asarray(places)
+
+
+def _put_where(x, mask, values):
+    """x[mask] = values, one for all places or for all rows."""
+    values = tnp.astype(values, x.dtype)
+    if mask.shape != x.shape[: mask.ndim]:
+        raise IndexError(f"a mask of shape {mask.shape} is an index of a tensor of shape {x.shape}")
+    if values.ndim > x.ndim - mask.ndim:
+        raise NotConvertible("how many places a mask chooses differs from call to call; give one value for all of them, or use where")
+    x[...] = tnp.where(tnp.reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim)), values, x)
+
+
+class _Index:
+    """Numbers, slices and tensors of integers by which a tensor is indexed.
+
+    base: a view of the tensor by all but the tensors; axes: those of it that the tensors, `places`, are places of; at: where the result has the tensors' dimensions,
+    among the base's others.
+    """
+
+    def __init__(self, truth, plain, x, key):
+        items = _items(plain, x, key)
+        beside = tuple(slice(None) if isinstance(each, Tensor) else each for each in items)
+        self.base = x if all(isinstance(each, slice) and each == slice(None) for each in beside) else x[beside]
+        self.axes, self.places = [], []
+        told = [i for i, each in enumerate(items) if isinstance(each, (int, Tensor))]
+        axis = 0
+        for each in items:
+            if isinstance(each, Tensor):
+                self.axes.append(axis)
+                self.places.append(_present(truth, each, self.base.shape[axis]))
+            axis += not isinstance(each, int)
+        self.shape = tnp.broadcast_shapes(*(each.shape for each in self.places))
+        together = told[-1] - told[0] == len(told) - 1
+        self.at = sum(not isinstance(each, int) for each in items[: told[0]]) if together else 0
+        self.others = [axis for axis in range(self.base.ndim) if axis not in self.axes]
+
+    def taken(self):
+        if len(self.axes) == 1:
+            (axis,), (places,) = self.axes, self.places
+            shape = [*self.base.shape[:axis], *self.shape, *self.base.shape[axis + 1 :]]
+            (result,) = operator("gather", [self.base, places], [(self.base.dtype, shape)], axis=axis)
+            return _moved(result, axis, self.at, len(self.shape))
+        (result,) = operator("gather_nd", [self._first(), self._tuples()], [(self.base.dtype, [*self.shape, *self._rest()])], fixed_sizes=[len(self.axes)])
+        return _moved(result, 0, self.at, len(self.shape))
+
+    def put(self, values):
+        rest = self._rest()
+        values = tnp.astype(values, self.base.dtype)
+        while values.ndim > len(self.shape) + len(rest) and values.shape[0] == 1:
+            values = values[0]
+        values = tnp.broadcast_to(values, (*rest[: self.at], *self.shape, *rest[self.at :]))
+        first = self._first()
+        operands = [first, self._tuples(), _moved(values, self.at, 0, len(self.shape))]
+        (written,) = operator("scatter_nd", operands, [(first.dtype, list(first.shape))], fixed_sizes=[len(self.axes)])
+        order = [*self.axes, *self.others]
+        self.base[...] = tnp.permute_dims(written, tuple(order.index(axis) for axis in range(len(order))))
+
+    def _first(self):
+        """The base with the tensors' axes before the others."""
+        return tnp.permute_dims(self.base, (*self.axes, *self.others))
+
+    def _tuples(self):
+        return tnp.stack([tnp.broadcast_to(each, self.shape) for each in self.places], axis=-1)
+
+    def _rest(self):
+        return [self.base.shape[axis] for axis in self.others]
+
+
+def _items(plain, x, key):
+    """The key's items, one for each dimension and for each new one."""
+    items = [each if isinstance(each, Tensor) else plain(each) for each in (key if isinstance(key, tuple) else (key,))]
+    for each in items:
+        if isinstance(each, Tensor) and each.dtype not in SIGNED:
+            what = "a mask chooses as many elements as it happens to; use where" if each.dtype == tnp.bool else f"an index has elements of {each.dtype}; use int64"
+            raise NotConvertible(f"tensors that differ from call to call are an index, and {what}")
+        if not (isinstance(each, (Tensor, slice)) or each is None or each is Ellipsis or type(each) is int):
+            raise NotConvertible(f"tensors that differ from call to call are an index beside a {type(each).__qualname__}")
+    count = sum(each is not None and each is not Ellipsis for each in items)
+    if count > x.ndim:
+        raise IndexError(f"{count} indices for a tensor of {x.ndim} dimensions")
+    gaps = [i for i, each in enumerate(items) if each is Ellipsis]
+    if len(gaps) > 1:
+        raise IndexError("an index has one ... at most")
+    place = gaps[0] if gaps else len(items)
+    items[place : place + 1] = [slice(None)] * (x.ndim - count)
+    return items
+
+
+def _moved(x, begin, to, count):
+    """x with `count` dimensions from `begin` on moved to begin at `to`, among the others."""
+    if begin == to or not count:
+        return x
+    moved = list(range(begin, begin + count))
+    others = [axis for axis in range(x.ndim) if axis not in moved]
+    return tnp.permute_dims(x, tuple(others[:to] + moved + others[to:]))
 
 
 def take_along_axis(calls, x, indices, /, *, axis=-1):

@@ -105,7 +105,7 @@ class Objects:
         if name == "grad":
             self.recording.gradient_used(x, "read")
         self.recording.lookup(type(x), name)
-        if name in ("real", "imag", "__dict__", "strides", "is_ready"):
+        if name in ("real", "imag", "__dict__", "strides", "is_ready", "device"):
             raise NotConvertible(f"a tensor's {name} has no conversion")
         told = self.recording.opening.told
         if name == "size" and self.recording.opening.sizes:
@@ -271,6 +271,7 @@ class Objects:
                 key = self._from_end(x, key)
             is_of_number = any(isinstance(each, Traced) for each in (key if isinstance(key, tuple) else [key]))
             if self._is_gathered(x, key) and not (is_of_number and site in r.refused):
+                index_within(r, x, key)
                 result = indexing.item(self.interpreter.calls, x, self._in_graph(key))
                 return r.choose(Choice(result, None, x, None, site)) if is_of_number else result  # which is a view
             key = self._plain_key(key)
@@ -315,12 +316,14 @@ class Objects:
     def set_item(self, x, key, value):
         r = self.recording
         if isinstance(x, Tensor):
-            if self._is_open(key):
-                raise NotConvertible("a tensor that differs from call to call is an index that is written at; use where")
-            key, value = self._plain_key(key), self.interpreter.calls.beside(value, x)
-            self.interpreter.calls.note_elements(x)
+            calls, is_put = self.interpreter.calls, self._is_open(key) or any(isinstance(each, Tensor) for each in (key if isinstance(key, tuple) else [key]))
+            key, value = self._in_graph(key) if is_put else self._plain_key(key), calls.beside(value, x)
+            calls.note_elements(x)
             index_within(r, x, key)
-            x[key] = value
+            if is_put:
+                indexing.put(calls.holds, calls.plain, x, key, value if isinstance(value, Tensor) else tnp.asarray(value, dtype=x.dtype))
+            else:
+                x[key] = value
             return
         if method := self._own_method(x, "__setitem__"):
             self.interpreter.calls.call(method, [key, value], {})

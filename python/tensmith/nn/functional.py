@@ -347,7 +347,7 @@ def huber_loss(x, target, reduction="mean", delta=1.0):
 
 def _taken(x, places, axis, target, ignore_index):
     """What x has at the places, which are those of the target."""
-    if _eager.coexecuting() and target.dtype in tnp.dtypes.SIGNED:
+    if _eager.coexecuting() and not _eager.gathering() and target.dtype in tnp.dtypes.SIGNED:
         if _eager.are_places(target, x.shape[axis], ignore_index):
             # The target says whether they are there, mostly from outside of the step: so no graph has to run before Python goes on.
             return _eager.apply("gather_elements", [x, tnp.astype(places, tnp.int64)], {"axis": axis})

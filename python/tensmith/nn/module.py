@@ -133,6 +133,13 @@ class Module:
 
     # ---- what is done to all
 
+    def to(self, device):
+        """Moves parameters, with their gradients, and buffers to the device, and gives the module. Do so before an optimiser's first step, which makes its states
+        where the parameters lie then."""
+        for tensor in [*self.parameters(), *self.buffers()]:
+            _eager.move_to(tensor, device)
+        return self
+
     def apply(self, function):
         for module in self.children():
             module.apply(function)

@@ -4,7 +4,7 @@ import math
 
 from .. import _eager
 from . import dtypes
-from .dtypes import Tensor, as_dtype, check_device
+from .dtypes import Tensor, as_dtype, made, placed
 
 __all__ = [
     "arange", "array", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
@@ -13,24 +13,28 @@ __all__ = [
 
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
-    check_device(device)
     dtype = as_dtype(dtype)
     if isinstance(obj, Tensor):
-        if dtype is not None and obj.dtype != dtype:
-            if copy is False:
-                raise ValueError("another element type needs a copy, and copy is False")
-            return dtypes.astype(obj, dtype)
-        return _eager.copy(obj) if copy else obj
+        there = placed(obj, device)
+        is_moved = there is not obj
+        if copy is False and (is_moved or dtype is not None and obj.dtype != dtype):
+            raise ValueError("another device or element type needs a copy, and copy is False")
+        if dtype is not None and there.dtype != dtype:
+            return dtypes.astype(there, dtype)
+        return _eager.copy(there) if copy and not is_moved else there
     if isinstance(obj, (bool, int, float, complex, list, tuple)):
         if copy is False:
             raise ValueError("numbers and lists have to be copied, and copy is False")
-        return _eager.from_list(_plain(obj), dtype)
+        return made(_eager.from_list(_plain(obj), dtype), device)
     result = _from_other(obj, copy)
     if dtype is not None and result.dtype != dtype:
         if copy is False:
             raise ValueError("another element type needs a copy, and copy is False")
-        return _finished(dtypes.astype(result, dtype))
-    return _finished(_eager.copy(result)) if copy else result
+        return _finished(dtypes.astype(result, dtype, device=device))
+    there = placed(result, device)
+    if there is not result and copy is False:
+        raise ValueError("another device needs a copy, and copy is False")
+    return _finished(_eager.copy(there)) if copy and there is result else _finished(there) if there is not result else result
 
 
 array = asarray
@@ -87,7 +91,8 @@ def _from_buffer(view):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    check_device(device)
+    if device not in (None, "cpu"):
+        return placed(from_dlpack(x, copy=copy), device)
     extra = {} if copy is None else {"copy": copy}
     if device is not None:
         extra["dl_device"] = (1, 0)
@@ -106,22 +111,21 @@ def _shape(shape):
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
-    check_device(device)
-    dtype = as_dtype(dtype)
-    if isinstance(fill_value, Tensor):
-        dtype = dtype or fill_value.dtype
-        return _eager.copy(_eager.broadcast_to(dtypes.astype(fill_value, dtype, copy=False), _shape(shape)))
-    return _eager.full(_shape(shape), fill_value, dtype or dtypes.result_type(fill_value))
+    return made(_filled(_shape(shape), fill_value, as_dtype(dtype)), device)
+
+
+def _filled(shape, value, dtype):
+    if isinstance(value, Tensor):
+        return _eager.copy(_eager.broadcast_to(dtypes.astype(value, dtype or value.dtype, copy=False), shape))
+    return _eager.full(shape, value, dtype or dtypes.result_type(value))
 
 
 def zeros(shape, *, dtype=None, device=None):
-    check_device(device)
-    return _eager.full(_shape(shape), 0, as_dtype(dtype) or dtypes.float64)
+    return made(_eager.full(_shape(shape), 0, as_dtype(dtype) or dtypes.float64), device)
 
 
 def ones(shape, *, dtype=None, device=None):
-    check_device(device)
-    return _eager.full(_shape(shape), 1, as_dtype(dtype) or dtypes.float64)
+    return made(_eager.full(_shape(shape), 1, as_dtype(dtype) or dtypes.float64), device)
 
 
 def empty(shape, *, dtype=None, device=None):
@@ -129,15 +133,15 @@ def empty(shape, *, dtype=None, device=None):
 
 
 def full_like(x, /, fill_value, *, dtype=None, device=None):
-    return full(x.shape, fill_value, dtype=as_dtype(dtype) or x.dtype, device=device)
+    return made(_filled(list(x.shape), fill_value, as_dtype(dtype) or x.dtype), device, x)
 
 
 def zeros_like(x, /, *, dtype=None, device=None):
-    return zeros(x.shape, dtype=as_dtype(dtype) or x.dtype, device=device)
+    return made(_eager.full(list(x.shape), 0, as_dtype(dtype) or x.dtype), device, x)
 
 
 def ones_like(x, /, *, dtype=None, device=None):
-    return ones(x.shape, dtype=as_dtype(dtype) or x.dtype, device=device)
+    return made(_eager.full(list(x.shape), 1, as_dtype(dtype) or x.dtype), device, x)
 
 
 def empty_like(x, /, *, dtype=None, device=None):
@@ -145,7 +149,10 @@ def empty_like(x, /, *, dtype=None, device=None):
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
-    check_device(device)
+    return made(_sequence(start, stop, step, dtype), device)
+
+
+def _sequence(start, stop, step, dtype):
     if stop is None:
         start, stop = 0, start
     if step == 0:
@@ -170,13 +177,16 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
-    check_device(device)
+    return made(_between(start, stop, num, dtype, endpoint), device)
+
+
+def _between(start, stop, num, dtype, endpoint):
     _shape([num])
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     dtype = as_dtype(dtype) or (dtypes.complex128 if is_complex else dtypes.float64)
     if is_complex or dtype in dtypes.COMPLEX_FLOATING:
         start, stop = complex(start), complex(stop)
-        re, im = (linspace(a, b, num, endpoint=endpoint) for a, b in ((start.real, stop.real), (start.imag, stop.imag)))
+        re, im = (_between(a, b, num, None, endpoint) for a, b in ((start.real, stop.real), (start.imag, stop.imag)))
         return dtypes.astype(_complex(re, im), dtype, copy=False)
     intervals = num - 1 if endpoint else num
     indices = arange(num, dtype=dtypes.float64)
@@ -196,12 +206,11 @@ def _complex(re, im):
 
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
-    check_device(device)
     _shape([n_rows, n_cols or 0])
     rows = arange(n_rows)[:, None]
     columns = arange(n_rows if n_cols is None else n_cols)[None, :]
     k = min(max(k, -(2**62)), 2**62)  # beyond any size a diagonal is as good as that one
-    return _eager.cast(columns - rows == k, as_dtype(dtype) or dtypes.float64)
+    return made(_eager.cast(columns - rows == k, as_dtype(dtype) or dtypes.float64), device)
 
 
 def _triangle(x, keep):

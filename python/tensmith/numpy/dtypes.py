@@ -1,12 +1,16 @@
 """Element types, and what the array API standard says of them: promotion, ranges, kinds, defaults."""
 
 import builtins
+import contextlib
 import math
+import threading
 
 from .. import _eager
 
 DType = _eager.DType
 Tensor = _eager.Tensor
+
+_DEVICES = ("separate",)  # kinds that libraries may be there for (docs/devices.md)
 
 _NAMES = {
     "bool": "bool",
@@ -165,7 +169,8 @@ def can_cast(from_, to, /):
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
-    check_device(device)
+    if (there := placed(x, device)) is not x:
+        return astype(there, dtype, copy=False)
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
         return _eager.copy(x) if copy else x
@@ -174,6 +179,52 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return _eager.cast(x, dtype)
 
 
-def check_device(device):
-    if device not in (None, "cpu"):
-        raise ValueError(f"there is no device {device!r}; tensors are on 'cpu'")
+def device_name(device):
+    """With its number: "separate:0". None is "cpu". ValueError where there is no such device."""
+    if device is not None and not isinstance(device, str):
+        raise ValueError(f'a device is named by a text, "cpu" or "separate:0", and not by {device!r}')
+    return "cpu" if device is None else _eager.device(device)
+
+
+def devices():
+    """Names of the process's devices: the host's, and number 0 of each kind that is there."""
+    found = ["cpu"]
+    for kind in _DEVICES:
+        with contextlib.suppress(ValueError):
+            found.append(_eager.device(kind))
+    return found
+
+
+def placed(x, device):
+    """The tensor on the device that somebody has named, which is itself where it lies there; None: wherever it is."""
+    if device is None:
+        return x
+    if _eager.is_recorded_whole():
+        raise TypeError("where tensors lie has no conversion")  # a graph runs where its operands lie
+    return x if x.device == (name := device_name(device)) else _eager.to_device(x, name)
+
+
+_default = threading.local()
+
+
+@contextlib.contextmanager
+def default_device(device):
+    """Within it what makes tensors of numbers, lists and shapes makes them on the device, where none is named; of this thread."""
+    before = getattr(_default, "name", None)
+    _default.name = device_name(device)
+    try:
+        yield
+    finally:
+        _default.name = before
+
+
+def current_device():
+    """What `default_device` has set in this thread."""
+    return getattr(_default, "name", None) or "cpu"
+
+
+def made(x, device, beside=None):
+    """A new tensor, on the device that was named, or else the other tensor's or the default one."""
+    if device is None and beside is not None:
+        return x if beside.device == "cpu" else _eager.to_device(x, beside.device)
+    return placed(x, getattr(_default, "name", None) if device is None else device)

@@ -8,13 +8,13 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self):
-        return "cpu"
+        return dtypes.current_device()
 
     def devices(self):
-        return ["cpu"]
+        return dtypes.devices()
 
     def default_dtypes(self, *, device=None):
-        dtypes.check_device(device)
+        dtypes.device_name(device)
         return {
             "real floating": dtypes.float64,
             "complex floating": dtypes.complex128,
@@ -23,7 +23,7 @@ class Info:
         }
 
     def dtypes(self, *, device=None, kind=None):
-        dtypes.check_device(device)
+        dtypes.device_name(device)
         standard = [name for name in dtypes._BY_NAME if name not in ("float16", "bfloat16")]
         return {name: dtypes._BY_NAME[name] for name in standard if kind is None or dtypes.isdtype(dtypes._BY_NAME[name], kind)}
 

@@ -193,8 +193,8 @@ def take_along_axis(x, indices, /, *, axis=-1):
     if is_gathered and isinstance(indices, dtypes.Tensor) and indices.dtype in dtypes.SIGNED and x.dtype not in dtypes.COMPLEX_FLOATING:
         from ..functions.indexing import along_axis
 
-        # Elsewhere than in a step that is co-executed, the graph itself fails where a place is not there.
-        return along_axis(bool if _eager.coexecuting() else lambda _: True, x, indices, axis)
+        # A step that is co-executed asks whether the places are there; elsewhere the graph itself fails where one is not.
+        return along_axis((lambda _: True) if _eager.gathering() else bool, x, indices, axis)
     shape = broadcast_shapes(x.shape[:axis] + (1,) + x.shape[axis + 1 :], indices.shape[:axis] + (1,) + indices.shape[axis + 1 :])
     x = broadcast_to(x, shape[:axis] + (x.shape[axis],) + shape[axis + 1 :])
     indices = broadcast_to(indices, shape[:axis] + (indices.shape[axis],) + shape[axis + 1 :])

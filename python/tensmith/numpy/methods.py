@@ -65,14 +65,14 @@ def _contains(self, value, /):
 
 
 def _to_device(self, device, /, *, stream=None):
-    dtypes.check_device(device)
+    """The same elements on the device; the tensor itself where it lies there. A step of what records, which derivatives go through."""
     if device is None or stream is not None:
-        raise ValueError("tensors are on the device 'cpu', which has no streams")
-    return self
+        raise ValueError("to_device takes a device's name, \"cpu\" or \"separate:0\", and no stream")
+    return dtypes.placed(self, device)
 
 
 def _numpy(self):
-    """A NumPy array on the tensor's memory; bfloat16 as NumPy's float32, which has it exactly."""
+    """A NumPy array on the tensor's memory, of a device's tensor a copy that may only be read; bfloat16 as NumPy's float32, which has it exactly."""
     import numpy
 
     if self.dtype == dtypes.bfloat16:
@@ -93,7 +93,8 @@ def _repr(self):
     import numpy
 
     text = numpy.array2string(self.numpy(), separator=", ", prefix="Tensor(")
-    return f"Tensor({text}, dtype={self.dtype})"
+    where = "" if self.device == "cpu" else f", device={self.device!r}"
+    return f"Tensor({text}, dtype={self.dtype}{where})"
 
 
 def _str(self):
@@ -174,7 +175,6 @@ def attach():
     Tensor.__hash__ = None
     Tensor._repr_html_ = _repr_html
     Tensor.to_device, Tensor.numpy, Tensor.reshape = _to_device, _numpy, _reshape_method
-    Tensor.device = property(lambda self: "cpu")
     Tensor.T = property(_transpose)
     Tensor.mT = property(lambda self: manipulation.matrix_transpose(self))
     Tensor.real = property(elementwise.real)

@@ -351,6 +351,25 @@ def _gather_elements(g, step, x, places):
     return g.op("gather_elements", [x, places], axis=step.attributes["axis"])
 
 
+@lowers("argsort")
+def _argsort(g, step, x):
+    """NaN comes last either way, and equal elements in the order in which they are."""
+    key = g.cast(x, "i32") if x.dtype == "bool" else x
+    if step.attributes["descending"]:
+        key = g.op("neg" if key.dtype[0] in "fb" else "bitwise_not", [key])
+    size = x.shape[-1]
+    count = g.ints([size]) if isinstance(size, int) else g.op("shape", [x], start=x.rank - 1, end=x.rank)
+    return g.reshape(g.ops("topk", [key, count], axis=x.rank - 1, largest=False, sorted=True)[1], x.shape)
+
+
+@lowers("searchsorted")
+def _searchsorted(g, step, x, values):
+    """How many elements of x come before each of the values."""
+    each = g.reshape(values, (*values.shape, 1))
+    before = g.op("less_or_equal" if step.attributes["right"] else "less", [x, each])
+    return g.reduce("sum", g.cast(before, "i64"), [values.rank])
+
+
 @lowers("scatter_rows")
 def _scatter_rows(g, step, x, places, updates):
     return g.op("scatter_nd", [x, places, updates])
@@ -435,7 +454,8 @@ def _operator(g, step, *operands):
     """An operator of the graph by its name, with its own attributes."""
     attributes = dict(step.attributes)
     name, flags = attributes.pop("operator"), attributes.pop("flags", "").split()
-    del attributes["fixed"]
+    for name_of_sizes in ("fixed", "fixed_sizes"):
+        attributes.pop(name_of_sizes, None)
     given = {key: bool(value) if key in flags else value for key, value in attributes.items()}
     return g.ops(name, list(operands), **{key: ElementType(value) if key == "to" else value for key, value in given.items()})
 

@@ -5,16 +5,17 @@ Each runs as a compiled program, and is a step of the tapes that record.
 
 from .. import _eager
 from ..numpy.dtypes import Tensor
+from .nested import flattened, rebuilt
 from .programs import program_of
-from .texts import encoded
+from .texts import encoded, sizes_fixed_in
 
 
-def operator(name, operands, types, fixed=(), flags="", **attributes):
+def operator(name, operands, types, fixed=(), fixed_sizes=(), flags="", **attributes):
     """The results of a graph operator, of the `types` (element type, shape) given. An operand may be None.
 
-    fixed: numbers of operands whose sizes are part of the structure, as a convolution's weights; flags: names of attributes that are booleans.
+    fixed: numbers of operands whose sizes are part of the structure, as a convolution's weights; fixed_sizes: sizes that are, wherever they stand; flags: names of attributes that are booleans.
     """
-    attributes |= {"operator": name, "fixed": list(fixed)}
+    attributes |= {"operator": name, "fixed": list(fixed), "fixed_sizes": list(fixed_sizes)}
     if flags:
         attributes["flags"] = flags
     return run("graph", attributes, operands, types)
@@ -56,31 +57,42 @@ def scan(body, carried, rows):
     """Calls `body(carried, row)` for each row of the tensors in `rows`, and gives the last carried tensors, and its other results stacked.
 
     The body gives a pair of lists of tensors: carried ones, of the same shapes and types, and results. It runs once, on the first rows, and is
-    recorded; the loop is compiled. So what it does must not depend on elements, which Python would have to read.
+    recorded; the loop is compiled. So what it does must not depend on elements, which Python would have to read. Tensors may be indexed by tensors of integers.
     """
     carried, rows = list(carried), list(rows)
-    if not rows or rows[0].shape[0] == 0:
-        raise ValueError("scan goes over at least one row")
-    if any(x.shape[0] != rows[0].shape[0] for x in rows):
-        raise ValueError("the tensors that scan goes over have as many rows, each")
+    if not rows:
+        raise ValueError("scan goes over the rows of one tensor at least")
+    counts = [x.shape[0] if x.ndim else None for x in rows]
+    if None in counts or len(set(counts)) > 1:
+        raise ValueError(f"scan goes over tensors of as many rows each, and these have shapes {[x.shape for x in rows]}")
     tape = _eager.tape(True)
-    firsts = [_eager.copy(x) for x in carried] + [_eager.copy(x[0]) for x in rows]
+    firsts = [_eager.copy(x) for x in carried] + [_eager.copy(x[0]) if counts[0] else _zeros(x) for x in rows]
     for first in firsts:
         tape.watch(first, True)
+    from ..functions.indexing import by_the_graph
+
     tape.begin()
     try:
-        last, results = body(firsts[: len(carried)], firsts[len(carried) :])
+        with by_the_graph():
+            last, results = body(firsts[: len(carried)], firsts[len(carried) :])
     finally:
         tape.end()
     for before, after in zip(carried, last, strict=True):
         if before.shape != after.shape or before.dtype != after.dtype:
             raise ValueError(f"a carried tensor is {before.dtype}{before.shape} before and {after.dtype}{after.shape} after an iteration")
+    types = [(x.dtype, list(x.shape)) for x in last] + [(x.dtype, [counts[0], *x.shape]) for x in results]
     text, inputs, _ = tape.program([tape.read(x) for x in [*last, *results]])
     places, others = sources(inputs, firsts)
-    attributes = {"body": encoded(text), "carried": len(carried), "rows": len(rows), "sources": places}
-    types = [(x.dtype, list(x.shape)) for x in last] + [(x.dtype, [rows[0].shape[0], *x.shape]) for x in results]
+    attributes = {"body": encoded(text), "carried": len(carried), "rows": len(rows), "sources": places, "fixed_sizes": sizes_fixed_in(text)}
     outputs = run("loop", attributes, [*carried, *rows, *others], types)
     return outputs[: len(carried)], outputs[len(carried) :]
+
+
+def _zeros(rows):
+    """A row of a tensor that has none."""
+    from ..numpy.creation import zeros
+
+    return zeros(rows.shape[1:], dtype=rows.dtype)
 
 
 def sources(inputs, firsts):
@@ -96,33 +108,69 @@ def sources(inputs, firsts):
 
 
 def vmap(function, in_axes=0, out_axes=0):
-    """A function that does what `function` does, for each example along the axes `in_axes` of its arguments (None: of none).
+    """A function that does what `function` does for each example, along axes of its arguments.
 
-    The function runs once, on the first example, and its recording is a loop over all. It must not read elements: use where instead of if.
+    in_axes: an axis for all arguments, or a list with one for each: of all tensors in it, where it is a list, a tuple or a dict; None: the argument is the same for
+    all examples. Named arguments are given as they are. out_axes: where the results have the examples, likewise.
+
+    The function runs once, on the first example, and its recording is a loop over all. It must not read elements: use where instead of if. Tensors may be
+    indexed by tensors of integers.
     """
 
-    def call(*arguments):
-        axes = [in_axes] * len(arguments) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
-        if len(axes) != len(arguments):
-            raise ValueError(f"in_axes has {len(axes)} axes for {len(arguments)} arguments")
-        mapped = [i for i, axis in enumerate(axes) if axis is not None]
-        if not mapped:
-            raise ValueError("vmap needs an axis of at least one argument")
-        from ..numpy.manipulation import moveaxis
-
-        rows = [moveaxis(arguments[i], axes[i], 0) for i in mapped]
+    def call(*arguments, **named):
+        axes = _axes("in_axes", in_axes, len(arguments), "arguments")
+        arguments = [argument if axis is None else _tensors(argument) for argument, axis in zip(arguments, axes)]
+        rows = [_moved("in_axes", x, axis, 0) for argument, axis in zip(arguments, axes) if axis is not None for x in flattened(argument, [])]
+        if not rows:
+            raise ValueError("vmap needs a tensor with an axis of examples among its arguments")
+        if len(sizes := sorted({x.shape[0] for x in rows})) > 1:
+            raise ValueError(f"vmap goes over axes of one size, and these have sizes {', '.join(map(str, sizes))}")
         form = []
 
         def body(_, examples):
-            given = list(arguments)
-            for i, example in zip(mapped, examples):
-                given[i] = example
-            result = function(*given)
-            form.append(result)
-            return [], [result] if isinstance(result, Tensor) else list(result)
+            examples = iter(examples)
+            given = [argument if axis is None else rebuilt(argument, examples) for argument, axis in zip(arguments, axes)]
+            form.append(function(*given, **named))
+            return [], flattened(form[0], [])
 
         _, results = scan(body, [], rows)
-        results = [moveaxis(x, 0, out_axes) for x in results]
-        return results[0] if isinstance(form[0], Tensor) else type(form[0])(results)
+        (result,), results = form, iter(results)
+        if isinstance(out_axes, int):
+            return rebuilt(result, (_moved("out_axes", x, 0, out_axes) for x in results))
+        if not isinstance(result, (list, tuple)):
+            raise ValueError("out_axes is a list, and the function gives one result")
+        parts = zip(result, _axes("out_axes", out_axes, len(result), "results"))
+        moved = (rebuilt(part, iter([_moved("out_axes", next(results), 0, axis) for _ in flattened(part, [])])) for part, axis in parts)
+        return type(result)(*moved) if hasattr(result, "_fields") else type(result)(moved)
 
     return call
+
+
+def _axes(name, given, count, what):
+    if given is None or isinstance(given, int):
+        return [given] * count
+    given = list(given)
+    if len(given) != count:
+        raise ValueError(f"{name} has {len(given)} axes for {count} {what}")
+    if any(not (isinstance(axis, int) or axis is None and name == "in_axes") for axis in given):
+        raise ValueError(f"{name} is an axis, or a list with an axis{' or None' if name == 'in_axes' else ''} for each of the {what}")
+    return given
+
+
+def _moved(name, x, axis, to):
+    from ..numpy.manipulation import moveaxis
+
+    if not all(-x.ndim <= each < x.ndim for each in (axis, to)):
+        raise ValueError(f"{name} has axis {axis or to}, and a tensor has shape {x.shape}")
+    return moveaxis(x, axis, to)
+
+
+def _tensors(tree):
+    """Arrays of NumPy's as tensors."""
+    if isinstance(tree, (list, tuple)) and not hasattr(tree, "_fields"):
+        return type(tree)(map(_tensors, tree))
+    if isinstance(tree, dict):
+        return {name: _tensors(each) for name, each in tree.items()}
+    from ..numpy.creation import asarray
+
+    return asarray(tree) if hasattr(tree, "__array__") and not isinstance(tree, Tensor) else tree

@@ -23,6 +23,7 @@ class Program:
 
     def __init__(self, compiled, text):
         self.compiled, self._text = compiled, encoded(text)
+        compiled.source = self._text
         compiled.text = self._text  # where a program is a step of another
         compiled.derives = has_derivative(text)
         compiled.repeats = has_loop(text)
@@ -65,14 +66,20 @@ def _rules():
     return hashlib.sha256(b"".join(pathlib.Path(file).read_bytes() for file in files)).digest()
 
 
-def _load(text):
+def compiled_on(text, device):
+    """What a program's text is, in base64, on a device, where its inputs and results lie. Called where inputs of a run do."""
+    return Program(_load(texts.decoded(text), device), texts.decoded(text)).compiled
+
+
+def _load(text, device=""):
     # Without kernels each operator of the graph is evaluated, as each operation of eager tensors is then.
-    settings = settings_of({"reference": os.environ.get("TENSMITH_EAGER_KERNELS") == "off"})
+    settings = settings_of({"reference": os.environ.get("TENSMITH_EAGER_KERNELS") == "off", "device": device or None})
+    settings.resident = bool(device)
     kept = _tensmith.KeptModules("recorded program", text.encode() + _rules(), settings)
     if found := kept.find():
         descriptor, size, _ = found
         try:
-            module = _eager.load_file(f"/proc/self/fd/{descriptor}", size)
+            module = _eager.load_file(f"/proc/self/fd/{descriptor}", size, device)
             _counts["loaded"] += 1
             return module
         except RuntimeError:  # of another version, or for another machine
@@ -82,7 +89,7 @@ def _load(text):
     module = bytes_of(graph_of(text).builder, settings)
     kept.keep(module, "")
     _counts["compiled"] += 1
-    return _eager.load_bytes(module)
+    return _eager.load_bytes(module, device)
 
 
 def statistics():

@@ -18,3 +18,9 @@ def texts_within(text):
     for each in re.findall(r"[|;](?:body|then|otherwise|text)=s:([^;|]*)", text):
         yield decoded(each)
         yield from texts_within(decoded(each))
+
+
+def sizes_fixed_in(text):
+    """Sizes that are part of the structure wherever they stand in a text, and so in one that it is a part of."""
+    texts = [text, *texts_within(text)]
+    return sorted({int(size) for each in texts for sizes in re.findall(r"[|;]fixed_sizes=l:([0-9,]+)", each) for size in sizes.split(",")})

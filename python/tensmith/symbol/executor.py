@@ -13,7 +13,7 @@ import operator
 import threading
 
 from .. import Error, _eager
-from ..functions.indexing import gathered
+from ..functions.indexing import by_the_graph
 from ..functions.scalars import NotConvertible
 from ..numpy import asarray, creation, dtypes, reductions
 from ..numpy import random as streams
@@ -293,17 +293,18 @@ class _Evaluation:
         self._executor, self._tape, self._follow, self._is_training = executor, tape, follow, is_training
         self._replaced, self._variables = [], []
         self._layers = set()  # names of those that were called in this recording
+        self._indices = by_the_graph()
         self.bytes = 0  # of the results of all nodes that are no variables
 
     def __enter__(self):
         _binding.acquire()
-        _eager.set_gathering(_gathered)
+        self._indices.__enter__()
         self._tape.begin()
         return self
 
     def __exit__(self, *failure):
         self._tape.end()
-        _eager.set_gathering(None)
+        self._indices.__exit__(None, None, None)
         _binding.release()
         for table, name, tensor in self._replaced:
             table[name] = tensor
@@ -358,11 +359,6 @@ class _Evaluation:
                     self._replaced.append((owner._buffers, name, tensor))
                     owner._buffers[name] = _eager.copy(tensor)
         return module
-
-
-def _gathered(x, key):
-    """Elements at places that tensors tell, whose range the graph checks in each run."""
-    return gathered(lambda _: True, lambda number: number, x, key)
 
 
 def _chosen(node, which, results):

@@ -10,7 +10,7 @@ import numpy
 
 from .. import Error, nn
 from .. import numpy as tnp
-from ..derivatives import flattened
+from ..recorded.nested import flattened
 from ..nn import functional, random
 from ..numpy import dtypes
 

@@ -1,0 +1,169 @@
+"""Indices by tensors where a recording must not read them: in bodies of `scan` and `vmap`, and in converted functions, by NumPy's rules."""
+
+import numpy
+import pytest
+
+import tensmith as ts
+import tensmith.numpy as tnp
+from tensmith import nn
+
+
+def _key(draw, shape, indices):
+    """A random index of NumPy's with `indices` tensors of integers: parts of text, in which i0, i1 ... are these."""
+    axes = len(shape)
+    at = sorted(draw.choice(axes, size=indices, replace=False).tolist())
+    parts, tensors = [], []
+    spread = draw.integers(0, 3, size=2).tolist()  # of the indices, which broadcast
+    for axis in range(axes):
+        if axis in at:
+            sizes = [(), (3,), (2, 3), (2, 1)][int(draw.integers(0, 4))]
+            tensors.append(draw.integers(-shape[axis], shape[axis], size=sizes))
+            parts.append(f"i{len(tensors) - 1}")
+        elif spread and draw.random() < 0.3:
+            parts.append(str(int(draw.integers(-shape[axis], shape[axis]))))
+        else:
+            parts.append(["::", "::-1", "1:", ":-1", "::2"][int(draw.integers(0, 5))])
+    if draw.random() < 0.3:
+        parts.insert(int(draw.integers(0, len(parts) + 1)), "None")
+    if draw.random() < 0.3 and parts[-1] == "::":
+        parts[-1] = "..."
+    return "x[" + ", ".join(parts) + "]", tensors
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_indices_are_numpys(seed):
+    draw = numpy.random.default_rng(seed)
+    shape = tuple(int(size) for size in draw.integers(2, 5, size=int(draw.integers(1, 5))))
+    text, tensors = _key(draw, shape, int(draw.integers(1, min(len(shape), 3) + 1)))
+    x = draw.standard_normal((2, *shape))
+    names = [f"i{i}" for i in range(len(tensors))]
+    taken = eval(f"lambda x, {', '.join(names)}: {text}")
+    wanted = numpy.stack([taken(row, *tensors) for row in x])
+    got = ts.vmap(taken, (0, *[None] * len(tensors)))(tnp.asarray(x), *map(tnp.asarray, tensors))
+    assert got.shape == wanted.shape and (got.numpy() == wanted).all(), text
+    # Examples have indices of their own, too.
+    rows = [numpy.stack([each, -1 - each]) for each in tensors]
+    wanted = numpy.stack([taken(x[k], *(each[k] for each in rows)) for k in range(2)])
+    got = ts.vmap(taken)(tnp.asarray(x), *map(tnp.asarray, rows))
+    assert (got.numpy() == wanted).all(), text
+    # Writes of what may be told twice, which is the same then.
+    space = {}
+    exec(f"def written(x, v, {', '.join(names)}):\n    x = x * 1\n    {text} = v\n    return x", space)
+    values = numpy.full(wanted.shape[1:], 7.0)
+    wanted = numpy.stack([space["written"](row, values, *tensors) for row in x])
+    got = ts.vmap(space["written"], (0, None, *[None] * len(tensors)))(tnp.asarray(x), tnp.asarray(values), *map(tnp.asarray, tensors))
+    assert (got.numpy() == wanted).all(), text
+
+
+def _f(x, i):
+    return x[i] * 2
+
+
+def _pairs(x, i):
+    return x[tnp.arange(3), i]
+
+
+def _written(x, i):
+    x = x * 1.0
+    x[i] = -1.0
+    x[i, i] += 5.0
+    return x
+
+
+def _masked(x, i):
+    x = x * 1.0
+    x[x > tnp.astype(tnp.sum(i), tnp.float64)] = 0.0
+    return x
+
+
+@pytest.mark.parametrize("function", [_f, _pairs, _written, _masked])
+def test_converted_functions_index_by_what_differs(function):
+    draw = numpy.random.default_rng(1)
+    f = ts.function(function)
+    for _ in range(8):
+        x, i = draw.standard_normal((4, 4)), draw.permutation(4)[:3]
+        assert (f(tnp.asarray(x), tnp.asarray(i)).numpy() == function(tnp.asarray(x), tnp.asarray(i)).numpy()).all()
+    assert f.statistics()["conversions"] == 1 and f.statistics()["imperative"] <= 3, f.explain()
+
+
+def test_converted_functions_fail_where_an_index_is_not_there():
+    for function in (_f, _written):
+        f = ts.function(function)
+        for _ in range(4):
+            f(tnp.ones((4, 4)), tnp.asarray([0, 3, 1]))
+        for wrong in ([0, 4, 1], [0, -5, 1]):
+            with pytest.raises(IndexError, match="out of range"):
+                f(tnp.ones((4, 4)), tnp.asarray(wrong))
+    with pytest.raises(Exception, match="holds 9, outside"):
+        ts.vmap(lambda x: x[tnp.asarray([0, 9])])(tnp.ones((2, 3))).wait()
+
+
+def test_losses_and_orders_of_examples():
+    draw = numpy.random.default_rng(2)
+    x, target = draw.standard_normal((5, 4, 3)), draw.integers(0, 3, (5, 4))
+    every = ts.vmap(nn.functional.cross_entropy)(tnp.asarray(x), tnp.asarray(target))
+    assert numpy.allclose(every.numpy(), [float(nn.functional.cross_entropy(tnp.asarray(a), tnp.asarray(b))) for a, b in zip(x, target)])
+    slopes = ts.vmap(ts.grad(nn.functional.cross_entropy))(tnp.asarray(x), tnp.asarray(target))
+    assert numpy.allclose(slopes.numpy(), [ts.grad(nn.functional.cross_entropy)(tnp.asarray(a), tnp.asarray(b)).numpy() for a, b in zip(x, target)])
+    assert (ts.vmap(tnp.sort)(tnp.asarray(x)).numpy() == numpy.sort(x, axis=-1)).all()
+    assert (ts.vmap(lambda row: tnp.take_along_axis(row, tnp.argsort(row, axis=0), axis=0))(tnp.asarray(x)).numpy() == numpy.sort(x, axis=1)).all()
+    assert (ts.vmap(lambda row: row[[2, 0]])(tnp.asarray(x)).numpy() == x[:, [2, 0]]).all()
+    assert (ts.vmap(lambda row: row[numpy.asarray([1, 1])])(tnp.asarray(x)).numpy() == x[:, [1, 1]]).all()
+
+
+def test_a_loop_follows_places_that_it_finds():
+    """Insertion into a sorted list, and a walk along a linked list: indices that the loop's own values tell."""
+    links = numpy.asarray([3, 0, 4, 2, 1])
+
+    def walk(carried, rows):
+        (at,), (_,) = carried, rows
+        return [tnp.asarray(links)[at]], [at]
+
+    _, (visited,) = ts.scan(walk, [tnp.asarray(0)], [tnp.zeros(5)])
+    assert visited.tolist() == [0, 3, 2, 4, 1]
+
+    def fill(carried, rows):
+        (cache,), (at, value) = carried, rows
+        cache = cache * 1.0
+        cache[at] = value
+        return [cache], [tnp.sum(cache)]
+
+    (cache,), (sums,) = ts.scan(fill, [tnp.zeros(4)], [tnp.asarray([2, 0, 2, 3]), tnp.asarray([1.0, 2.0, 3.0, 4.0])])
+    assert cache.tolist() == [2.0, 0.0, 3.0, 4.0] and sums.tolist() == [1.0, 3.0, 5.0, 9.0]
+
+
+def test_nested_arguments_and_results_of_vmap():
+    x, y = tnp.reshape(tnp.arange(6.0), (3, 2)), tnp.arange(3.0)
+
+    def f(given, *, scale=1.0):
+        return {"sum": given["a"][0] + given["b"], "pair": (given["a"] * scale, [given["b"]])}
+
+    got = ts.vmap(f)({"a": x, "b": y}, scale=2.0)
+    assert got["sum"].tolist() == (x[:, 0] + y).tolist() and got["pair"][0].tolist() == (x * 2).tolist() and got["pair"][1][0].tolist() == y.tolist()
+    a, b = ts.vmap(lambda a, b: (a * b, a + b), in_axes=(1, None), out_axes=(1, 0))(x, tnp.ones(3))
+    assert a.shape == (3, 2) and b.shape == (2, 3) and a.tolist() == x.tolist()
+    assert ts.vmap(lambda a: a * 2)(numpy.ones((2, 2))).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    nothing = ts.vmap(lambda a: tnp.sum(a))(tnp.zeros((0, 4)))
+    assert nothing.shape == (0,)
+    last, (rows,) = ts.scan(lambda carried, rows: ([carried[0] + rows[0]], [rows[0]]), [tnp.ones(4)], [tnp.zeros((0, 4))])
+    assert last[0].tolist() == [1.0] * 4 and rows.shape == (0, 4)
+
+
+def test_mistakes_with_vmap_are_told():
+    x = tnp.ones((3, 2))
+    for arguments, axes, out, match in (
+        ((x, tnp.ones(2)), 0, 0, "axes of one size, and these have sizes 2, 3"),
+        ((x,), (0, 1), 0, "in_axes has 2 axes for 1 arguments"),
+        ((x,), 2, 0, "in_axes has axis 2"),
+        ((x,), 0, 3, "out_axes has axis 3"),
+        ((1.0,), 0, 0, "vmap needs a tensor with an axis"),
+        ((x,), None, 0, "vmap needs a tensor with an axis"),
+        ((x,), ("0",), 0, "in_axes is an axis, or a list"),
+        ((tnp.asarray(1.0),), 0, 0, "in_axes has axis 0, and a tensor has shape"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            ts.vmap(lambda *given: given[0] * 2, axes, out)(*arguments)
+    with pytest.raises(IndexError, match="a mask chooses as many elements as it happens to; use where"):
+        ts.vmap(lambda row: row[row > 0])(x)
+    with pytest.raises(IndexError, match="3 indices for a tensor of 1 dimensions"):
+        ts.vmap(lambda row: row[tnp.asarray([0]), 0, 0])(x)
