@@ -2,14 +2,13 @@
 #include "eager/Dispatch.h"
 
 #include "eager/Coexecution.h"
-#include "eager/CoexecutionLock.h"
+#include "eager/Forks.h"
 #include "eager/Kernels.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <new>
-#include <pthread.h>
 #include <stdexcept>
 
 namespace tensmith::eager {
@@ -343,33 +342,6 @@ Result<std::vector<Array>> evaluateNow(const Operator &op, const Attributes &att
     return results;
   engine.waitForAll();
   return evaluate(op, attributes, operands, {}, types);
-}
-
-/// A fork takes only its own thread along. Operations and compilations on others are done first,
-/// and theirs are not begun before it is over; operations begin compilations, so they come first.
-/// One that forks itself, to run another program, does not wait for itself.
-void orderForks() {
-  static thread_local bool isOrdered = false;
-  auto before = [] {
-    isOrdered = !Engine::isInTask() && !Kernels::isMaking();
-    if (!isOrdered)
-      return;
-    Engine::ofProcess().beforeFork();
-    Kernels::ofProcess().beforeFork();
-  };
-  static constexpr auto after = [](bool isChild) {
-    if (!isOrdered)
-      return;
-    Kernels::ofProcess().afterFork(isChild);
-    Engine::ofProcess().afterFork(isChild);
-  };
-  auto inParent = [] { after(false); };
-  auto inChild = [] {
-    after(true);
-    Entry::beginAnew();
-  };
-  static const int ordered = pthread_atfork(before, inParent, inChild);
-  (void)ordered;
 }
 
 Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes,

@@ -90,7 +90,10 @@ Status checkArgument(const Session &session, const FunctionCode &code, size_t in
                     std::string("it must be a ") + kindName(value.kind));
   if (tensor.kind() != TensorKind::Tensor || value.kind != plan::ValueKind::Tensor)
     return {};
-  if (Device *memory = session.memoryOf(value); value.ranked && tensor.device() != memory)
+  Device *memory = session.memoryOf(value);
+  if (value.ranked && tensor.device() != memory && &code != &module.program().functions[0])
+    return {StatusCode::Internal, nameOf(module, code, index) + ": is in another memory"};
+  if (value.ranked && tensor.device() != memory)
     return invalidArgument(nameOf(module, code, index) + ": it must lie in the memory of " +
                            textOf(memory) + ", and lies in that of " + textOf(tensor.device()) +
                            "; ts_tensor_copy_to copies it");

@@ -32,6 +32,11 @@ Status fault(const std::string &what) {
   return {StatusCode::InvalidModule, "the module's plan is not valid: " + what};
 }
 
+bool isPlain(const plan::Value &value) {
+  return value.kind() == plan::ValueKind::Tensor && value.ranked() && value.type() != 0 &&
+         DataType(value.type()) != DataType::String;
+}
+
 /// A check of one function. Each method returns a text that says what is wrong, or an empty one.
 class FunctionVerifier {
 public:
@@ -64,6 +69,13 @@ private:
   std::string release(const plan::Instruction &instruction);
 
   bool isMain() const { return &function_ == module_.functions()->Get(0); }
+  std::string callersMemory() const {
+    return module_.resident() ? "the first device's, or not the host's where it is no plain tensor"
+                              : "the host's";
+  }
+  uint8_t memoryOfCaller(const plan::Value &value) const {
+    return module_.resident() && isPlain(value) ? 1 : 0;
+  }
   uint32_t exprCount() const { return sizeOf(function_.exprs()); }
   uint32_t valueCount() const { return sizeOf(function_.values()); }
   const plan::Value &value(uint32_t index) const { return *function_.values()->Get(index); }
@@ -86,11 +98,6 @@ private:
 };
 
 /// A tensor of plain elements with known rank: what a kernel or a fixed address can hold.
-bool isPlain(const plan::Value &value) {
-  return value.kind() == plan::ValueKind::Tensor && value.ranked() && value.type() != 0 &&
-         DataType(value.type()) != DataType::String;
-}
-
 std::string FunctionVerifier::verifyExprs() {
   for (uint32_t i = 0; i < exprCount(); ++i) {
     const plan::Expr *expr = function_.exprs()->Get(i);
@@ -219,8 +226,8 @@ std::string FunctionVerifier::verifyParams() {
     uint32_t param = function_.params()->Get(i);
     if (value(param).storage() != plan::Storage::Parameter || states_[param] != State::Undefined)
       return "parameter " + std::to_string(i) + " is stored elsewhere, or given twice";
-    if (value(param).device() && isMain() && !isPlain(value(param)))
-      return "input " + std::to_string(i) + " is not the host's";
+    if (isMain() && value(param).device() != memoryOfCaller(value(param)))
+      return "input " + std::to_string(i) + " is not " + callersMemory();
     if (!dimsKnownBefore(value(param), 0))
       return "parameter " + std::to_string(i) + " has a size that is not known when it is given";
     states_[param] = State::Defined;
@@ -498,8 +505,8 @@ std::string FunctionVerifier::verify() {
       return "result " + std::to_string(i) + " is not defined at its end";
     if (value(result).pitch())
       return "result " + std::to_string(i) + " has rows that lie apart";
-    if (value(result).device() && isMain() && !isPlain(value(result)))
-      return "output " + std::to_string(i) + " is not the host's";
+    if (isMain() && value(result).device() != memoryOfCaller(value(result)))
+      return "output " + std::to_string(i) + " is not " + callersMemory();
   }
   return {};
 }

@@ -737,6 +737,7 @@ bool readsShapeAlone(const plan::ModuleT &module, const plan::InstructionT &inst
 void placeOnDevices(ModuleTables &tables) {
   plan::ModuleT &module = tables.module;
   module.devices = tables.input.devices;
+  module.resident = tables.input.resident;
   Placer(tables).place();
   const plan::FunctionT &main = *module.functions[0];
   for (size_t i = 0; i < module.outputs.size(); ++i)

@@ -349,7 +349,7 @@ TEST_F(Devices, PlansThatMixUpMemoriesOrStreamsAreRefused) {
       {[](plan::FunctionT &f) { f.instructions[1]->stream = kAbsent; }, "on no stream"},
       {[](plan::FunctionT &f) { f.instructions[0]->stream = kAbsent; }, "on no stream"},
       {[](plan::FunctionT &f) { f.instructions[1]->waits = {1}; }, "on no stream before"},
-      {[](plan::FunctionT &f) { f.results = {2}; }, "not the host's"},
+      {[](plan::FunctionT &f) { f.results = {2}; }, "output 0 is not the host's"},
   };
   for (auto [change, said] : kChanges) {
     StreamedModule streamed;

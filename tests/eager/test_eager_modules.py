@@ -186,6 +186,28 @@ def test_lamb_steps_as_far_as_its_parameter_is_long():
     assert math.isclose(numpy.linalg.norm(parameter.numpy() - before), 0.1 * numpy.linalg.norm(before))
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "match"),
+    [
+        ("SGD", {"lr": -0.1}, "lr is a number from 0 on, and not -0.1"),
+        ("SGD", {"momentum": -0.5}, "momentum is a number from 0 on"),
+        ("Adam", {"lr": math.nan}, "lr is a number from 0 on, and not nan"),
+        ("Adam", {"betas": (0.9, 1.0)}, "betas\\[1\\] is a number from 0 on and below 1, and not 1.0"),
+        ("AdamW", {"weight_decay": -1}, "weight_decay is a number from 0 on"),
+        ("LAMB", {"betas": (-0.1, 0.9)}, "betas\\[0\\]"),
+        ("RMSprop", {"alpha": 1.5}, "alpha is a number from 0 on and below 1"),
+        ("Adagrad", {"eps": -1e-8}, "eps is a number"),
+        ("Adagrad", {"initial_accumulator_value": -1.0}, "initial_accumulator_value is a number"),
+        ("Adam", {"group": {"lr": -1.0}}, "lr is a number from 0 on"),
+    ],
+)
+def test_settings_that_no_optimiser_can_have_are_refused(name, settings, match):
+    parameter = nn.Parameter(tensor(2, 3))
+    group = settings.pop("group", None)
+    with pytest.raises(ValueError, match=match):
+        getattr(optim, name)([{"params": [parameter], **group}] if group else [parameter], **settings)
+
+
 def test_optimisers_go_on_from_a_state():
     def steps(optimiser, parameter, count):
         for _ in range(count):

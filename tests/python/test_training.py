@@ -255,6 +255,25 @@ def test_clipping_decay_averages_and_schedules(tmp_path):
     assert averages.keys() == parameters.keys()
 
 
+@pytest.mark.parametrize("optimiser", ["adamw", "lamb", "adam", "sgd"])
+def test_no_decay_is_not_the_optimisers_own(optimiser, tmp_path):
+    mlp(tmp_path / "m.onnx")
+    own = 0.01 if optimiser in ("adamw", "lamb") else 0
+    ends = {}
+    for decay in (None, 0, own, 0.3):
+        step = ts.train_step(tmp_path / "m.onnx", optimiser=optimiser, weight_decay=decay, learning_rate=0.05)
+        for x, target in batches(4):
+            step(x=x, target=target)
+        ends[decay] = np.concatenate([step.state[name].ravel() for name in ("w0", "w1")])
+    np.testing.assert_array_equal(ends[None], ends[own])
+    assert (ends[0] != ends[0.3]).all() and (own == 0 or (ends[0] != ends[None]).any())
+    for wrong in (-1, -0.5, float("nan")):
+        with pytest.raises(ts.Error, match="weight_decay must be a number from 0 on"):
+            ts.train_step(tmp_path / "m.onnx", optimiser=optimiser, weight_decay=wrong)
+    with pytest.raises(ts.Error, match="learning_rate must be a number from 0 on"):
+        ts.train_step(tmp_path / "m.onnx", optimiser=optimiser, learning_rate=-0.1)
+
+
 def test_part_of_the_parameters_and_other_outputs(tmp_path):
     first = mlp(tmp_path / "m.onnx")
     step = ts.train_step(tmp_path / "m.onnx", trainable=["w*"], outputs=["s1"], learning_rate=0.1)

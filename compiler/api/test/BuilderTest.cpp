@@ -228,6 +228,91 @@ TEST_F(BuilderTest, StatesAreUpdatedBySuccessfulRunsAlone) {
   ts_bytes_free(bytes);
 }
 
+TEST_F(BuilderTest, ResidentModulesTakeAndGiveTensorsOfTheirDevice) {
+  // The sizes of the second result are found by the host, and the gather's rows by a kernel.
+  ts_value x = input("x", TS_F32, {"n", "3"}), i = input("i", TS_I64, {"k"});
+  ASSERT_EQ(textOf(ts_builder_output(builder, "y", op("exp", {x}))), "");
+  ASSERT_EQ(textOf(ts_builder_output(builder, "rows", op("gather", {x, i}, {integer("axis", 0)}))),
+            "");
+  ASSERT_EQ(textOf(ts_builder_output(builder, "same", x)), "");
+  ts_compile_options options{};
+  options.size = sizeof options;
+  options.resident = 1;
+  void *bytes = nullptr;
+  size_t size = 0;
+  EXPECT_HAS(textOf(ts_builder_compile_bytes(builder, &options, &bytes, &size)), "none is named");
+  options.device = "separate:1";
+  ASSERT_EQ(textOf(ts_builder_compile_bytes(builder, &options, &bytes, &size)), "");
+  ts_module *module = nullptr;
+  ts_session *session = nullptr;
+  ASSERT_EQ(textOf(ts_module_load_bytes(bytes, size, nullptr, &module)), "");
+  ASSERT_EQ(textOf(ts_session_create(module, nullptr, &session)), "");
+
+  std::vector<float> elements{1, 2, 3, 4, 5, 6};
+  int64_t shape[] = {2, 3}, places[] = {1, 0, 1}, count = 3;
+  ts_tensor *host[2], *there[2], *elsewhere = nullptr, *outputs[3] = {};
+  ASSERT_EQ(textOf(ts_tensor_borrow(TS_F32, shape, 2, elements.data(), nullptr, nullptr, host)),
+            "");
+  ASSERT_EQ(textOf(ts_tensor_borrow(TS_I64, &count, 1, places, nullptr, nullptr, host + 1)), "");
+  EXPECT_HAS(textOf(ts_tensor_copy_to(host[0], "absent", &elsewhere)), "'absent' is not there");
+  for (int k = 0; k < 2; ++k) {
+    ASSERT_EQ(textOf(ts_tensor_copy_to(host[k], "separate:1", there + k)), "");
+    EXPECT_STREQ(ts_tensor_device(there[k]), "separate:1");
+  }
+  EXPECT_EQ(ts_tensor_device(host[0]), nullptr);
+  EXPECT_HAS(textOf(ts_session_run(session, host, 2, outputs, 3)),
+             "input 'x': it must lie in the memory of the device 'separate:1', and lies in that of "
+             "the host");
+  ts_tensor *mixed[] = {there[0], host[1]};
+  EXPECT_HAS(textOf(ts_session_run(session, mixed, 2, outputs, 3)), "input 'i'");
+
+  // By the runtime, and into tensors of the caller's.
+  for (bool isGiven : {false, true}) {
+    if (isGiven)
+      ASSERT_EQ(textOf(ts_tensor_create_on("separate:1", TS_F32, shape, 2, outputs)), "");
+    ts_tensor *given = outputs[0];
+    ASSERT_EQ(textOf(ts_session_run(session, there, 2, outputs, 3)), "");
+    EXPECT_TRUE(!isGiven || outputs[0] == given);
+    std::vector<float> expected[] = {{}, {4, 5, 6, 1, 2, 3, 4, 5, 6}, elements};
+    for (float each : elements)
+      expected[0].push_back(std::exp(each));
+    for (int k = 0; k < 3; ++k) {
+      ASSERT_STREQ(ts_tensor_device(outputs[k]), "separate:1");
+      ts_tensor *back = nullptr;
+      ASSERT_EQ(textOf(ts_tensor_copy_to(outputs[k], nullptr, &back)), "");
+      const auto *got = static_cast<const float *>(ts_tensor_data(back));
+      for (size_t at = 0; at < expected[k].size(); ++at)
+        EXPECT_FLOAT_EQ(got[at], expected[k][at]) << k;
+      DLManagedTensor *exported = nullptr;
+      EXPECT_HAS(textOf(ts_tensor_to_dlpack(outputs[k], &exported)), "copy it to the host first");
+      ts_tensor_free(back);
+      ts_tensor_free(std::exchange(outputs[k], nullptr));
+    }
+  }
+  // Nothing of what callers have was copied between the memories.
+  ts_copies copies = ts_session_copies(session);
+  EXPECT_EQ(copies.to_device + copies.to_host, 0);
+
+  outputs[0] = host[0];
+  EXPECT_HAS(textOf(ts_session_run(session, there, 2, outputs, 3)), "lies in another one");
+  ASSERT_EQ(textOf(ts_tensor_copy_to(there[0], "separate:2", &elsewhere)), "");
+  ts_tensor *others[] = {elsewhere, there[1]};
+  outputs[0] = nullptr;
+  EXPECT_HAS(textOf(ts_session_run(session, others, 2, outputs, 3)), "that of the device 'separate:2'");
+  EXPECT_HAS(textOf(ts_tensor_assign(there[0], there[1])), "can't be copied into");
+  elements[0] = 9;
+  ASSERT_EQ(textOf(ts_tensor_assign(elsewhere, host[0])), "");
+  ASSERT_EQ(textOf(ts_tensor_assign(there[0], elsewhere)), "");
+  elements[0] = 0;
+  ASSERT_EQ(textOf(ts_tensor_assign(host[0], there[0])), "");
+  EXPECT_EQ(elements[0], 9);
+  for (ts_tensor *tensor : {host[0], host[1], there[0], there[1], elsewhere})
+    ts_tensor_free(tensor);
+  ts_session_free(session);
+  ts_module_free(module);
+  ts_bytes_free(bytes);
+}
+
 TEST_F(BuilderTest, ConstantsAreKeptWithoutACopy) {
   std::vector<float> weights(1000, 2);
   int64_t size = 1000;

@@ -17,6 +17,7 @@ Entries are never thrown out, and there are at most `_MOST` of them, so that not
 Source: Jeong et al., "Speculative Symbolic Graph Execution of Imperative Deep Learning Programs", NSDI 2019.
 """
 
+import collections
 import functools
 import threading
 import types
@@ -217,7 +218,8 @@ class Function:
         for i, entry in enumerate(self._entries):
             lines.append(f"entry {i}: {entry.runs} runs, {'a graph' if entry.text else 'no graph'}")
             lines += [f"  {each}" for each in entry.assumptions]
-        lines += [f"line {each.line}: {each.reason}" if each.line else each.reason for each in self._reasons]
+        reasons = collections.Counter(f"line {each.line}: {each.reason}" if each.line else each.reason for each in self._reasons)
+        lines += [reason if count == 1 else f"{reason} ({count} times)" for reason, count in reasons.items()]
         if len(self._entries) >= _MOST:
             lines.append(f"there are {_MOST} entries, which is the most; calls that none of them takes run imperatively")
         return "\n".join(lines)
