@@ -298,7 +298,8 @@ TEST_F(BuilderTest, ResidentModulesTakeAndGiveTensorsOfTheirDevice) {
   ASSERT_EQ(textOf(ts_tensor_copy_to(there[0], "separate:2", &elsewhere)), "");
   ts_tensor *others[] = {elsewhere, there[1]};
   outputs[0] = nullptr;
-  EXPECT_HAS(textOf(ts_session_run(session, others, 2, outputs, 3)), "that of the device 'separate:2'");
+  EXPECT_HAS(textOf(ts_session_run(session, others, 2, outputs, 3)),
+             "that of the device 'separate:2'");
   EXPECT_HAS(textOf(ts_tensor_assign(there[0], there[1])), "can't be copied into");
   elements[0] = 9;
   ASSERT_EQ(textOf(ts_tensor_assign(elsewhere, host[0])), "");
