@@ -294,6 +294,21 @@ ElementsAttr elementsAttr(MLIRContext *context, const HostTensor &tensor) {
   return resourceAttr(type, tensor);
 }
 
+ElementsAttr foldedAttr(MLIRContext *context, const HostTensor &tensor) {
+  // Whoever asks for a splat's elements has them made anew, each time.
+  constexpr int64_t kMostBytes = int64_t(1) << 20;
+  Type element = elementType(context, tensor.type());
+  int64_t width = byteSize(tensor.type());
+  bool isEqual = tensor.type() != DataType::String && tensor.size() > 1 &&
+                 tensor.bytes() <= kMostBytes && isDenseElement(element) &&
+                 std::memcmp(tensor.data(), tensor.data() + width,
+                             size_t(tensor.bytes() - width)) == 0;
+  if (!isEqual)
+    return elementsAttr(context, tensor);
+  return DenseElementsAttr::get(RankedTensorType::get(tensor.shape(), element),
+                                elementAttr(element, tensor, 0));
+}
+
 std::optional<HostTensor> constantTensor(Value value) {
   ElementsAttr elements;
   if (!matchPattern(value, m_Constant(&elements)))

@@ -29,6 +29,10 @@ std::optional<HostTensor> constantTensor(mlir::Value value);
 /// put at the end.
 mlir::ElementsAttr elementsAttr(mlir::MLIRContext *context, const HostTensor &tensor);
 
+/// The same of what folding has computed, where equal elements are one: so rules that ask for zeros
+/// see them, and equal constants are found to be, however large.
+mlir::ElementsAttr foldedAttr(mlir::MLIRContext *context, const HostTensor &tensor);
+
 /// Gives back the memory of constants that a module no longer has: a context keeps each resource
 /// that was ever made, so that weights which are folded, laid out and packed would be there four
 /// times over. It knows those that this thread makes while it lives; of several, the innermost.

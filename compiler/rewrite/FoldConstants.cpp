@@ -107,7 +107,7 @@ SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
     return {};
   SmallVector<Value> constants;
   for (Value value : op->getResults()) {
-    auto attribute = graph::elementsAttr(op->getContext(), known.lookup(value));
+    auto attribute = graph::foldedAttr(op->getContext(), known.lookup(value));
     constants.push_back(
         builder.create<graph::ConstantOp>(op->getLoc(), attribute.getType(), attribute));
   }
@@ -163,7 +163,7 @@ Value foldedConstant(Value value, OpBuilder &builder) {
   for (Operation *op : topologicalSort(upstream))
     if (!evaluate(op, known))
       return {};
-  auto attribute = graph::elementsAttr(value.getContext(), known.lookup(value));
+  auto attribute = graph::foldedAttr(value.getContext(), known.lookup(value));
   return builder.create<graph::ConstantOp>(value.getLoc(), attribute.getType(), attribute);
 }
 

@@ -60,37 +60,83 @@ struct TransposeOfTranspose : OpRewritePattern<graph::TransposeOp> {
   }
 };
 
+/// Whether it exchanges the last two dimensions.
+bool turnsMatrices(graph::TransposeOp op) {
+  auto permutation = op ? op.getPermutation() : ArrayRef<int64_t>();
+  size_t rank = permutation.size();
+  if (rank < 2 || permutation[rank - 1] != int64_t(rank) - 2)
+    return false;
+  return llvm::all_of(llvm::seq<size_t>(0, rank - 2),
+                      [&](size_t dim) { return permutation[dim] == int64_t(dim); });
+}
+
+/// A product matmul(transpose(x), y) of floats that nothing else reads; null where it is none.
+graph::MatMulOp productOfTurned(Value value) {
+  auto product = value.getDefiningOp<graph::MatMulOp>();
+  if (!product || !product->hasOneUse())
+    return {};
+  auto left = product.getA().getDefiningOp<graph::TransposeOp>();
+  auto right = dyn_cast<RankedTensorType>(product.getB().getType());
+  auto result = cast<RankedTensorType>(product.getType());
+  bool isTurned = turnsMatrices(left) && right && right.getRank() == result.getRank() &&
+                  int64_t(left.getPermutation().size()) == result.getRank() &&
+                  isa<FloatType>(result.getElementType());
+  return isTurned ? product : graph::MatMulOp();
+}
+
 /// transpose(matmul(transpose(x), y))  ->  matmul(transpose(y), x) where each exchanges the last
 /// two dimensions, as of the gradient by a weight that is used transposed
 struct TransposeOfProduct : OpRewritePattern<graph::TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  static bool turnsMatrices(graph::TransposeOp op) {
-    auto permutation = op ? op.getPermutation() : ArrayRef<int64_t>();
-    size_t rank = permutation.size();
-    if (rank < 2 || permutation[rank - 1] != int64_t(rank) - 2)
-      return false;
-    return llvm::all_of(llvm::seq<size_t>(0, rank - 2),
-                        [&](size_t dim) { return permutation[dim] == int64_t(dim); });
-  }
-
   LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
-    auto product = op.getX().getDefiningOp<graph::MatMulOp>();
-    if (!product || !product->hasOneUse() || !turnsMatrices(op))
-      return rewriter.notifyMatchFailure(op, "operand is no product");
+    auto product = productOfTurned(op.getX());
+    if (!product || !turnsMatrices(op))
+      return rewriter.notifyMatchFailure(op, "operand is no product of a turned matrix");
     auto left = product.getA().getDefiningOp<graph::TransposeOp>();
-    auto right = dyn_cast<RankedTensorType>(product.getB().getType());
-    auto result = cast<RankedTensorType>(product.getType());
-    if (!turnsMatrices(left) || !right || right.getRank() != result.getRank() ||
-        int64_t(left.getPermutation().size()) != result.getRank() ||
-        !isa<FloatType>(result.getElementType()))
-      return rewriter.notifyMatchFailure(op, "the left operand is not turned");
     Value turned = transposed(rewriter, product.getLoc(), product.getB(), op.getPermutation());
     auto made =
         rewriter.create<graph::MatMulOp>(product.getLoc(), op.getType(), turned, left.getX());
     if (product->hasAttr(graph::kKeepsPrecision))
       graph::keepPrecision(made);
     rewriter.replaceOp(op, made);
+    return success();
+  }
+};
+
+/// transpose(add(p, q))  ->  add(transpose(p), transpose(q)) where all that is added are such
+/// products, as of a weight that the steps of a recurrence use
+struct TransposeOfSum : OpRewritePattern<graph::TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// Whether the products of a sum can all be turned.
+  static bool isSumOfTurned(graph::AddOp sum) {
+    constexpr size_t kMostParts = 4096;
+    SmallVector<graph::AddOp> sums{sum};
+    for (size_t next = 0; next < sums.size(); ++next) {
+      if (!sums[next]->hasOneUse() || sums.size() > kMostParts)
+        return false;
+      for (Value part : sums[next]->getOperands()) {
+        if (part.getType() != sum.getType())
+          return false;
+        if (auto inner = part.getDefiningOp<graph::AddOp>())
+          sums.push_back(inner);
+        else if (!productOfTurned(part))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
+    auto sum = op.getX().getDefiningOp<graph::AddOp>();
+    if (!sum || !turnsMatrices(op) || !isSumOfTurned(sum))
+      return rewriter.notifyMatchFailure(op, "operand is no sum of products of turned matrices");
+    auto turned = [&](Value part) {
+      return transposed(rewriter, op.getLoc(), part, op.getPermutation());
+    };
+    Value a = turned(sum.getA()), b = turned(sum.getB());
+    rewriter.replaceOpWithNewOp<graph::AddOp>(op, op.getType(), a, b);
     return success();
   }
 };
@@ -433,7 +479,7 @@ struct CutUnreachedWeights : OpRewritePattern<graph::ConvOp> {
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<CutUnreachedWeights, TransposeOfTranspose, TransposeOfProduct,
+  patterns.add<CutUnreachedWeights, TransposeOfTranspose, TransposeOfProduct, TransposeOfSum,
                ScatterIntoSum<graph::SubOp>, ScatterIntoSum<graph::AddOp>, ScatterOfRows,
                TransposeOfUnits, ReshapeOfReshape, CastToSame, BroadcastBeforeElementwise,
                ReshapeBehindElementwise>(patterns.getContext());

@@ -40,7 +40,7 @@ def test_states_of_a_parameter_are_one_kernels(model, optimiser, clip_norm):
 def test_a_matrix_that_is_read_twice_is_laid_out_once(tmp_path):
     path = tmp_path / "model.tsm"
     path.write_text("fn main(x: f32[4, 32], w: f32[32, 48]) = matmul(x, w) + matmul(tanh(x), w)\n")
-    compiled = ts.compile(path)
+    compiled = ts.compile(path, target="x86-64-v3")  # whose products pack so small a matrix
     assert sum(kernel["uses"] for kernel in compiled.describe()["kernels"] if kernel["label"] == "pack") == 1
     draw = numpy.random.RandomState(0)
     x, w = draw.randn(4, 32).astype("float32"), draw.randn(32, 48).astype("float32")

@@ -87,3 +87,21 @@ func.func @wide_bytes() -> tensor<256x16xi32> {
   %wide = graph.cast %w {to = i32} : (tensor<256x16xi8>) -> tensor<256x16xi32>
   return %wide : tensor<256x16xi32>
 }
+
+// -----
+
+// However large, equal elements are one: rules see the zeros, and common-subexpression elimination finds
+// that both are the same.
+// CHECK-LABEL: func @equal_elements
+// CHECK: graph.constant {{.*}}dense<0.000000e+00> : tensor<4x256xf32>
+// CHECK: graph.constant {{.*}}dense<0.000000e+00> : tensor<4x256xf32>
+// CHECK-NOT: dense_resource
+// CHECK: return
+func.func @equal_elements(%x: tensor<4x256xf32>) -> (tensor<4x256xf32>, tensor<4x256xf32>) {
+  %zero = graph.constant {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = graph.broadcast %zero : (tensor<f32>) -> tensor<4x256xf32>
+  %1 = graph.broadcast %zero : (tensor<f32>) -> tensor<4x256xf32>
+  %2 = graph.add %x, %0 : (tensor<4x256xf32>, tensor<4x256xf32>) -> tensor<4x256xf32>
+  %3 = graph.mul %x, %1 : (tensor<4x256xf32>, tensor<4x256xf32>) -> tensor<4x256xf32>
+  return %2, %3 : tensor<4x256xf32>, tensor<4x256xf32>
+}

@@ -110,6 +110,57 @@ func.func @transposed_product(%x: tensor<6x4xf32>, %y: tensor<6x5xf32>) -> tenso
 
 // -----
 
+// So is a sum of such products, as of a weight that the steps of a recurrence use.
+// CHECK-LABEL: @transposed_sum
+// CHECK-DAG: %[[T:.*]] = graph.transpose %arg1
+// CHECK-DAG: %[[U:.*]] = graph.transpose %arg3
+// CHECK-DAG: %[[P:.*]] = graph.matmul %[[T]], %arg0
+// CHECK-DAG: %[[Q:.*]] = graph.matmul %[[U]], %arg2
+// CHECK: graph.add %[[P]], %[[Q]]
+// CHECK-NOT: graph.transpose
+// CHECK: return
+func.func @transposed_sum(%x: tensor<6x4xf32>, %y: tensor<6x5xf32>, %v: tensor<6x4xf32>, %w: tensor<6x5xf32>) -> tensor<5x4xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %1 = graph.matmul %0, %y : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %2 = graph.transpose %v {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %3 = graph.matmul %2, %w : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %4 = graph.add %1, %3 : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  %5 = graph.transpose %4 {permutation = array<i64: 1, 0>} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+  return %5 : tensor<5x4xf32>
+}
+
+// -----
+
+// One transposition of a sum is less than one of each part that no product takes in.
+// CHECK-LABEL: @sum_with_another_part
+// CHECK: %[[S:.*]] = graph.add
+// CHECK: graph.transpose %[[S]]
+func.func @sum_with_another_part(%x: tensor<6x4xf32>, %y: tensor<6x5xf32>, %z: tensor<4x5xf32>) -> tensor<5x4xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %1 = graph.matmul %0, %y : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %2 = graph.add %1, %z : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  %3 = graph.transpose %2 {permutation = array<i64: 1, 0>} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+  return %3 : tensor<5x4xf32>
+}
+
+// -----
+
+// Nor is a sum turned that something else reads as it is.
+// CHECK-LABEL: @sum_that_is_read
+// CHECK: %[[S:.*]] = graph.add
+// CHECK: graph.transpose %[[S]]
+func.func @sum_that_is_read(%x: tensor<6x4xf32>, %y: tensor<6x5xf32>, %v: tensor<6x4xf32>, %w: tensor<6x5xf32>) -> (tensor<5x4xf32>, tensor<4x5xf32>) {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %1 = graph.matmul %0, %y : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %2 = graph.transpose %v {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %3 = graph.matmul %2, %w : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %4 = graph.add %1, %3 : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  %5 = graph.transpose %4 {permutation = array<i64: 1, 0>} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+  return %5, %4 : tensor<5x4xf32>, tensor<4x5xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @scatter_into_table
 // CHECK: %[[U:.*]] = graph.mul
 // CHECK: graph.scatter_nd %arg0, %arg1, %[[U]]
