@@ -18,6 +18,25 @@ def turns(runs, seconds, least=5):
     return times
 
 
+def blocks(runs, seconds, lead=0.02, length=0.01, least=5):
+    """The same in blocks of calls, at most twenty, for `length` seconds: each of the functions as it is when it is called again and again. Calls of the first `lead`
+    seconds are left out: threads of the function before wait for work that long, as those of OpenMP do, and keep others from a core."""
+    times = [[] for _ in runs]
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds or len(times[0]) < least:
+        for run, own in zip(runs, times):
+            begin = time.perf_counter()
+            while time.perf_counter() - begin < lead:
+                run()
+            counted, begin = 0, time.perf_counter()
+            while not counted or counted < 20 and time.perf_counter() - begin < length:
+                before = time.perf_counter()
+                run()
+                own.append(time.perf_counter() - before)
+                counted += 1
+    return times
+
+
 def cpu_turns(runs, rounds=5, seconds=0, given=None, clock=time.process_time):
     """name -> the process's CPU seconds in each of so many rounds, or more within `seconds`. Each round begins with another of the runs.
 

@@ -1,6 +1,8 @@
 // Sleeping and waking by one condition; see Workers.h.
 #include "runtime/Workers.h"
 
+#include "base/Pause.h"
+
 #include <algorithm>
 #include <atomic>
 #include <pthread.h>
@@ -8,6 +10,9 @@
 
 namespace tensmith::runtime {
 namespace {
+
+/// How long a worker watches for the next call: some times what waking it would take.
+constexpr std::chrono::microseconds kPatience(200);
 
 /// Never destroyed: threads sleep in it for as long as the process lives.
 std::atomic<Workers *> current;
@@ -48,13 +53,16 @@ bool Workers::makeWorker() {
 bool Workers::call(Job &job) {
   {
     std::lock_guard lock(mutex_);
-    bool sleeper = asleep_ > jobs_; // that no earlier job has woken
-    if (!sleeper && !makeWorker() && threads_ == 0)
+    bool isWatched = watching_ > jobs_; // by one that takes no earlier job
+    bool sleeper = !isWatched && watching_ + asleep_ > jobs_;
+    if (!isWatched && !sleeper && !makeWorker() && threads_ == 0)
       return false;
     job.next = nullptr;
     *end_ = &job;
     end_ = &job.next;
     ++jobs_;
+    isCalledSoon_ = std::chrono::steady_clock::now() - idleSince_ < kPatience;
+    calls_.fetch_add(1, std::memory_order_release);
     if (!sleeper)
       return true;
   }
@@ -62,9 +70,27 @@ bool Workers::call(Job &job) {
   return true;
 }
 
+/// Until there is a call, or for a while.
+void Workers::watch(std::unique_lock<std::mutex> &lock) {
+  ++watching_;
+  uint64_t seen = calls_.load(std::memory_order_relaxed);
+  lock.unlock();
+  auto until = std::chrono::steady_clock::now() + kPatience;
+  for (unsigned turn = 0; calls_.load(std::memory_order_acquire) == seen; ++turn) {
+    if (turn % 16 == 15 && std::chrono::steady_clock::now() > until)
+      break;
+    pauseBetweenLooks(turn);
+  }
+  lock.lock();
+  --watching_;
+}
+
 void Workers::work() {
   std::unique_lock lock(mutex_);
   while (true) {
+    idleSince_ = std::chrono::steady_clock::now();
+    if (!first_ && isCalledSoon_)
+      watch(lock);
     while (!first_) {
       ++asleep_;
       called_.wait(lock);
