@@ -169,9 +169,8 @@ struct TrainingOptions {
     options.setting_values = values.data();
     options.setting_count = names.size();
     options.clip_norm = settings.clipNorm;
-    if (settings.weightDecay)
-      options.weight_decay =
-          *settings.weightDecay == 0 ? TS_NO_WEIGHT_DECAY : *settings.weightDecay;
+    options.weight_decay = settings.weightDecay.value_or(0);
+    options.no_weight_decay = settings.weightDecay == 0.0;
     options.ema_decay = settings.emaDecay;
     for (const std::string &name : settings.trainable)
       trainable.push_back(name.c_str());

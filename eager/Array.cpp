@@ -68,15 +68,17 @@ bool setAside(Storage &storage, int64_t bytes) {
   return true;
 }
 
-/// Waits once for all operations under way, where that may give memory back.
-bool setAsideWhenFree(Storage &storage, int64_t bytes) {
-  if (setAside(storage, bytes))
-    return true;
+/// Until all operations under way are done, which may give memory back; false where there are none.
+bool waitsForOthers() {
   Engine &engine = Engine::ofProcess();
   if (Engine::isInTask() || engine.isIdle())
     return false;
   engine.waitForAll();
-  return setAside(storage, bytes);
+  return true;
+}
+
+bool setAsideWhenFree(Storage &storage, int64_t bytes) {
+  return setAside(storage, bytes) || (waitsForOthers() && setAside(storage, bytes));
 }
 
 } // namespace
@@ -102,8 +104,14 @@ Status Array::provide() const {
   if (!storage.device)
     return {};
   auto there = DeviceMemory::allocate(*storage.device, storage.data, storage.bytes);
-  if (!there.ok())
+  if (!there.ok() && waitsForOthers())
+    there = DeviceMemory::allocate(*storage.device, storage.data, storage.bytes);
+  if (!there.ok()) { // as if it had never been asked for
+    storage.data = nullptr;
+    storage.owner = nullptr;
+    storage.charge = Charge();
     return there.status();
+  }
   storage.onDevice = std::move(*there);
   return {};
 }

@@ -371,7 +371,7 @@ Result<std::vector<Array>> done(const Operator &op, const Attributes &attributes
                   auto done = evaluate(op, attributes, operands, results, types);
                   return done.ok() ? Status() : done.status();
                 });
-  if (isHere && op.infer && workOf(op, operands) <= kSmall) // shorter than to let go
+  if (isHere && op.infer && !*device && workOf(op, operands) <= kSmall) // shorter than to let go
     return evaluateNow(op, attributes, operands, types);
   std::vector<Array> kept(operands.begin(), operands.end());
   LetGo unlocked;
@@ -409,17 +409,17 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
                                  const IssueOptions &options) {
   orderForks();
   Result<std::vector<Array>> results = std::vector<Array>(types.size());
-  Result<const Device *> device = deviceOf(inputs);
-  if (!device.ok())
-    return device.status();
-  if (*device != compiled->device()) {
-    auto there = compiled->on(**device, caller.compileOn);
+  // One program runs on one device. What lies elsewhere is copied there.
+  auto elsewhere = std::ranges::find_if(inputs, [](const Array &x) { return x.device(); });
+  const Device *device = elsewhere == inputs.end() ? nullptr : elsewhere->device();
+  if (device && device != compiled->device()) {
+    auto there = compiled->on(*device, caller.compileOn);
     if (!there.ok())
       return there.status();
     compiled = std::move(*there);
   }
   Coexecution *step = Coexecution::current();
-  if (step && !*device && !compiled->text.empty()) {
+  if (step && !device && !compiled->text.empty()) {
     results = step->program(std::move(compiled), inputs, typesOf(types));
     if (!results.ok())
       return results;
@@ -429,7 +429,7 @@ Result<std::vector<Array>> issue(std::shared_ptr<const Compiled> compiled, const
     if (options.updatesInputs)
       if (Status status = giveUpdated(*compiled, inputs, *results); !status.ok())
         return status;
-    if (Status status = setAside(*results, types, *device, options.spare); !status.ok())
+    if (Status status = setAside(*results, types, device, options.spare); !status.ok())
       return status;
     if (options.isAwaited && runsHere(*compiled, inputs)) {
       Status status = compiled->run(inputs, *results);

@@ -127,6 +127,7 @@ struct Normal {
   std::vector<IndexItem> items;
   std::vector<bool> isTruth; // a mask without dimensions, which takes no axis
   bool hasArrays = false;
+  size_t gap = SIZE_MAX; // the number of the first item behind an ellipsis, which may be nothing
 };
 
 Result<Normal> normalised(const Array &array, const std::vector<IndexItem> &items) {
@@ -152,6 +153,7 @@ Result<Normal> normalised(const Array &array, const std::vector<IndexItem> &item
     const auto *chosen = std::get_if<Array>(&item);
     if (std::holds_alternative<Ellipsis>(item)) {
       fill();
+      normal.gap = normal.items.size();
     } else if (chosen && chosen->type() == DataType::Bool) {
       if (Status status = appendMask(normal.items, *chosen, array.shape(), axis); !status.ok())
         return status;
@@ -179,7 +181,7 @@ struct Chosen {
   size_t front = 0;            // dimensions before the first array
 };
 
-Status addPlaces(Selection &selection, const Chosen &chosen) {
+Status addPlaces(Selection &selection, const Chosen &chosen, size_t gap) {
   std::vector<const Shape *> shapes;
   for (const Array &array : chosen.arrays)
     shapes.push_back(&array.shape());
@@ -201,7 +203,8 @@ Status addPlaces(Selection &selection, const Chosen &chosen) {
       (*selection.places)[i] += index * chosen.strides[k];
     }
   }
-  bool together = chosen.numbers.back() - chosen.numbers.front() + 1 == chosen.numbers.size();
+  bool together = chosen.numbers.back() - chosen.numbers.front() + 1 == chosen.numbers.size() &&
+                  (gap <= chosen.numbers.front() || gap > chosen.numbers.back());
   selection.front = together ? chosen.front : 0;
   return {};
 }
@@ -274,7 +277,7 @@ Result<Selection> select(const Array &array, const std::vector<IndexItem> &items
   Selection selection;
   selection.view = array.view(std::move(shape), std::move(strides), offset);
   if (!chosen.arrays.empty())
-    if (Status status = addPlaces(selection, chosen); !status.ok())
+    if (Status status = addPlaces(selection, chosen, normal->gap); !status.ok())
       return status;
   return selection;
 }

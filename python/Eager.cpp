@@ -15,13 +15,11 @@
 namespace tensmith::python {
 namespace {
 
-/// By the package, which knows how graphs are made of texts.
+/// By the package, which knows how graphs are made of texts. What Python raises goes on to Python.
 Result<std::shared_ptr<eager::Compiled>> compileOn(const eager::Compiled &program,
-                                                   const eager::Device &device) try {
+                                                   const eager::Device &device) {
   nb::object make = nb::module_::import_("tensmith.recorded.programs").attr("compiled_on");
   return nb::cast<std::shared_ptr<eager::Compiled>>(make(program.source, device.name));
-} catch (nb::python_error &error) {
-  return Status(StatusCode::Internal, error.what());
 }
 
 /// The innermost line of the caller's program that is not the package's own. Python finds a line by
@@ -235,17 +233,18 @@ Tensor onDevice(const Tensor &tensor, const std::string &name) {
 
 /// The tensor itself, which is all of its memory: a parameter, whose gradient comes along.
 void moveTo(Tensor &tensor, const std::string &name) {
+  if (!eager::Tape::recording().empty() || eager::Coexecution::current())
+    throw nb::type_error("modules are moved to devices before anything is recorded of them");
   const eager::Device *device = deviceNamed(name);
   std::shared_ptr<eager::Leaf> leaf = tensor.array.storage()->leaf;
   auto moved = [&](const Array &array) {
     waitFor(array);
     return take(eager::on(device, take(eager::dense(array))));
   };
+  Array there = tensor.array.device() == device ? tensor.array : moved(tensor.array);
   if (leaf && leaf->gradient)
     leaf->gradient = moved(leaf->gradient);
-  if (tensor.array.device() == device)
-    return;
-  tensor.array = moved(tensor.array);
+  tensor.array = std::move(there);
   tensor.array.storage()->leaf = std::move(leaf);
 }
 

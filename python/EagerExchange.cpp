@@ -203,7 +203,11 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
     return -1;
   }
   if ((flags & PyBUF_WRITABLE) && (!array.storage()->writable || array.device())) {
-    PyErr_SetString(PyExc_BufferError, "the tensor is on memory that may only be read");
+    PyErr_SetString(PyExc_BufferError,
+                    array.device()
+                        ? "of a device's tensor there is a copy, which may only be read; "
+                          "move it by to_device(\"cpu\")"
+                        : "the tensor is on memory that may only be read");
     return -1;
   }
   bool needsRows = (flags & PyBUF_STRIDES) != PyBUF_STRIDES;

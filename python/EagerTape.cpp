@@ -251,8 +251,9 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
       "tape", [](bool isStrict, bool isWhole) { return std::make_shared<Tape>(isStrict, isWhole); },
       nb::arg("is_strict"), nb::arg("is_whole") = false);
   m.def("recording", [] { return Tape::recording(); });
-  m.def("is_recorded_whole", [] {
-    return std::ranges::any_of(Tape::recording(), [](const auto &tape) { return tape->isWhole(); });
+  m.def("is_recorded_strictly", [] {
+    return std::ranges::any_of(Tape::recording(),
+                               [](const auto &tape) { return tape->isStrict(); });
   });
   m.def("is_whole", [](const Tensor &t) { return isWholeStorage(t.array); });
   m.def("history", [](const Tensor &t) { return t.array.storage()->history; });

@@ -65,8 +65,8 @@ ts_compile_options Settings::options(Pointers &pointers) const {
     step.setting_values = training->settingValues.data();
     step.setting_count = training->settingNames.size();
     step.clip_norm = training->clipNorm;
-    if (training->weightDecay)
-      step.weight_decay = *training->weightDecay == 0 ? TS_NO_WEIGHT_DECAY : *training->weightDecay;
+    step.weight_decay = training->weightDecay.value_or(0);
+    step.no_weight_decay = training->weightDecay == 0.0;
     step.ema_decay = training->emaDecay;
     step.trainable = take(training->trainable);
     step.trainable_count = training->trainable.size();

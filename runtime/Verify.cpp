@@ -69,12 +69,11 @@ private:
   std::string release(const plan::Instruction &instruction);
 
   bool isMain() const { return &function_ == module_.functions()->Get(0); }
-  std::string callersMemory() const {
-    return module_.resident() ? "the first device's, or not the host's where it is no plain tensor"
-                              : "the host's";
-  }
   uint8_t memoryOfCaller(const plan::Value &value) const {
     return module_.resident() && isPlain(value) ? 1 : 0;
+  }
+  std::string callersMemory(const plan::Value &value) const {
+    return memoryOfCaller(value) ? "the first device's" : "the host's";
   }
   uint32_t exprCount() const { return sizeOf(function_.exprs()); }
   uint32_t valueCount() const { return sizeOf(function_.values()); }
@@ -227,7 +226,7 @@ std::string FunctionVerifier::verifyParams() {
     if (value(param).storage() != plan::Storage::Parameter || states_[param] != State::Undefined)
       return "parameter " + std::to_string(i) + " is stored elsewhere, or given twice";
     if (isMain() && value(param).device() != memoryOfCaller(value(param)))
-      return "input " + std::to_string(i) + " is not " + callersMemory();
+      return "input " + std::to_string(i) + " is not " + callersMemory(value(param));
     if (!dimsKnownBefore(value(param), 0))
       return "parameter " + std::to_string(i) + " has a size that is not known when it is given";
     states_[param] = State::Defined;
@@ -506,7 +505,7 @@ std::string FunctionVerifier::verify() {
     if (value(result).pitch())
       return "result " + std::to_string(i) + " has rows that lie apart";
     if (isMain() && value(result).device() != memoryOfCaller(value(result)))
-      return "output " + std::to_string(i) + " is not " + callersMemory();
+      return "output " + std::to_string(i) + " is not " + callersMemory(value(result));
   }
   return {};
 }

@@ -45,9 +45,9 @@ private:
   Job *first_ = nullptr, **end_ = &first_; // jobs that no worker has begun
   int jobs_ = 0;
   int allowed_ = 0, threads_ = 0, asleep_ = 0, watching_ = 0;
-  std::atomic<uint64_t> calls_{0};                   // so far
-  std::chrono::steady_clock::time_point idleSince_;  // when a worker was let go of last
-  bool isCalledSoon_ = false;                        // the last call came soon after that
+  std::atomic<uint64_t> calls_{0};                  // so far
+  std::chrono::steady_clock::time_point idleSince_; // when a worker was let go of last
+  bool isCalledSoon_ = false;                       // the last call came soon after that
 };
 
 } // namespace tensmith::runtime

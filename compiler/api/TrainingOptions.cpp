@@ -62,8 +62,8 @@ Result<training::Options> trainingOptions(const ts_training_options &given) {
   for (size_t i = 0; i < settings.size(); ++i)
     result.settings.push_back({settings[i], known.setting_values[i]});
   result.clipNorm = known.clip_norm;
-  if (known.weight_decay != 0)
-    result.weightDecay = known.weight_decay == TS_NO_WEIGHT_DECAY ? 0 : known.weight_decay;
+  if (known.weight_decay != 0 || known.no_weight_decay)
+    result.weightDecay = known.weight_decay;
   result.emaDecay = known.ema_decay;
   result.gradientsAlone = known.gradients_alone != 0;
   for (auto [names, count, what, list] :

@@ -299,9 +299,9 @@ ElementsAttr foldedAttr(MLIRContext *context, const HostTensor &tensor) {
   constexpr int64_t kMostBytes = int64_t(1) << 20;
   Type element = elementType(context, tensor.type());
   int64_t width = byteSize(tensor.type());
+  bool isKnown = isDenseElement(element) || element.isInteger(1);
   bool isEqual =
-      tensor.type() != DataType::String && tensor.size() > 1 && tensor.bytes() <= kMostBytes &&
-      isDenseElement(element) &&
+      isKnown && tensor.size() > 1 && tensor.bytes() <= kMostBytes &&
       std::memcmp(tensor.data(), tensor.data() + width, size_t(tensor.bytes() - width)) == 0;
   if (!isEqual)
     return elementsAttr(context, tensor);

@@ -66,11 +66,10 @@ typedef struct ts_training_options {
   const char *const *setting_names;
   const double *setting_values;
   size_t setting_count;
-  double clip_norm; /* the largest length of all gradients together; 0: any */
-  /* 0: the optimiser's own, if it has one (0.01 of adamw and lamb); TS_NO_WEIGHT_DECAY: none. Of
-   * other optimisers, times the parameter, a part of the gradient. */
-  double weight_decay;
-  double ema_decay; /* of averages over the steps; 0: none are kept */
+  double clip_norm;    /* the largest length of all gradients together; 0: any */
+  double weight_decay; /* 0: the optimiser's own, if it has one (0.01 of adamw and lamb); of others,
+                        * times the parameter, a part of the gradient */
+  double ema_decay;    /* of averages over the steps; 0: none are kept */
   /* Names of initialisers to train, with "*" for any characters; null: all of floats that the loss
    * depends on and that have dimensions. */
   const char *const *trainable;
@@ -90,9 +89,8 @@ typedef struct ts_training_options {
   int gradients_alone;
   /* What a program (.tsm) draws the first values of its parameters by. */
   uint64_t seed;
+  int no_weight_decay; /* not 0: none, of an optimiser that has its own, too */
 } ts_training_options;
-
-#define TS_NO_WEIGHT_DECAY (-1.0)
 
 /* A tensor that ts_compile_update's module updates, of floats. */
 typedef struct ts_updated {

@@ -462,8 +462,6 @@ def train_step(
     """
     settings = known_names(settings, ["optimiser"])
     optimiser = settings.pop("optimiser", optimiser)
-    if weight_decay is not None and weight_decay < 0:
-        raise Error("weight_decay must be a number from 0 on")
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), schedules, memory, recomputation,
                       libraries, fast_math=fast_math, debug_info=debug_info, casts=casts)  # fmt: skip
     training = _tensmith.Training()

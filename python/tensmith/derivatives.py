@@ -13,10 +13,10 @@ import functools
 from . import _eager
 from .numpy import dtypes
 from .numpy.creation import asarray, zeros_like
-from .numpy.dtypes import Tensor
+from .numpy.dtypes import Tensor, beside
 from .recorded import program_of
 from .recorded.nested import flattened, rebuilt
-from .recorded.texts import encoded
+from .recorded.texts import encoded, with_fixed_sizes
 
 
 # ---- nested arguments
@@ -276,7 +276,7 @@ def _keep(tape, first, results):
         return
     text, operands = tape.part(first, list(found))
     types = [(x.dtype, list(x.shape)) for x in found.values()]
-    begin = tape.add("checkpoint", {"text": encoded(text)}, operands + [tape.watch(x, True) for x in found.values()], types)
+    begin = tape.add("checkpoint", with_fixed_sizes({"text": encoded(text)}), operands + [tape.watch(x, True) for x in found.values()], types)
     for i, x in enumerate(found.values()):
         tape.bind(x, begin + i)
 
@@ -318,6 +318,7 @@ def backward(loss, gradient=None, *, retain=False):
             known.append((outer, [outer.read(loss)], [numbers[id(leaf)] for leaf, _ in leaves]))
     types = [(leaf.dtype, list(leaf.shape)) for leaf, _ in leaves]
     for (leaf, _), result in zip(leaves, taken(known, False, [gradient], types)):
+        result = beside(result, leaf)
         leaf.grad = result if leaf.grad is None else leaf.grad + result
     if not retain:
         tape.release()

@@ -113,7 +113,7 @@ class Optimizer:
             parameters = [parameter for _, parameter in some]
             gradients = [parameter.grad for parameter in parameters]
             states = [self.state[number]["states"] for number, _ in some]
-            numbers = [tnp.asarray(float(value), dtype=tnp.float64) for value in (group["lr"], step)]
+            numbers = [_eager.full([], float(value), tnp.float64) for value in (group["lr"], step)]
             key = place, tuple(number for number, _ in some), tuple((k, v) for k, v in group.items() if k not in ("params", "lr"))
             if key not in self._updates:
                 self._updates[key] = _Update(lambda *given, group=group: self._updated(given, group), parameters, gradients, states, numbers)
@@ -179,7 +179,7 @@ class SGD(Optimizer):
             return [parameter - lr * gradient]
         momentum = group["momentum"]
         # The first gradient is not dampened.
-        velocity = states[0] * momentum + gradient * tnp.where(step > 1, tnp.asarray(1 - group["dampening"], dtype=gradient.dtype), tnp.ones_like(step))
+        velocity = states[0] * momentum + gradient * tnp.where(step > 1, _eager.full([], 1 - group["dampening"], gradient.dtype), tnp.ones_like(step))
         return [parameter - lr * (gradient + velocity * momentum if group["nesterov"] else velocity), velocity]
 
 
@@ -287,7 +287,7 @@ def clip_grad_norm_(parameters, max_norm):
     """Shortens all gradients together to the length `max_norm` where they are longer; gives the length before."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
-        return tnp.zeros((), dtype=tnp.float32)
+        return _eager.full([], 0, tnp.float32)
     total = tnp.sqrt(sum((tnp.sum(each * each) for each in gradients[1:]), tnp.sum(gradients[0] * gradients[0])))
     share = tnp.minimum(max_norm / (total + 1e-6), 1)
     for gradient in gradients:

@@ -7,6 +7,7 @@ import os
 
 os.environ.setdefault("TENSMITH_SEPARATE_DELAYS", "50")
 
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -209,16 +210,49 @@ def test_a_converted_function_runs_where_its_tensors_lie():
 
 
 def test_devices_within_converted_functions():
-    """What a function says of devices is Python's to do."""
+    """What a function says of devices is Python's to do, and can't be the body of a loop."""
+    functions = [lambda x: x.to_device(A) * 2, lambda x: (x + tnp.ones(3, device=A)), lambda x: tnp.asarray(x, device=A) + 1,
+                 lambda x: x * 2 if x.device == A else (x * 3).to_device(A)]  # fmt: skip
+    for function in functions:
+        f = ts.function(function)
+        for device in ("cpu", "cpu", "cpu", "cpu", A, A, "cpu"):
+            x = tnp.asarray([1.0, 2.0, 3.0], device=device)
+            y = f(x)
+            assert y.device == A and y.tolist() == function(x).tolist()
+        assert f.statistics()["converted"] == 0
+    with pytest.raises(TypeError, match="recorded as a whole, as the bodies of scan and vmap"):
+        ts.vmap(functions[0])(tnp.ones((2, 3)))
 
-    @ts.function
-    def f(x):
-        y = x.to_device(A) * 2
-        return y if y.device == x.device else y + tnp.ones(3, device=A)
 
-    for device in ("cpu", "cpu", "cpu", "cpu", A, A, "cpu"):
-        y = f(tnp.asarray([1.0, 2.0, 3.0], device=device))
-        assert y.device == A and y.tolist() == ([2.0, 4.0, 6.0] if device == A else [3.0, 5.0, 7.0])
+def test_programs_over_several_devices():
+    """One program runs on one device; gradients come back to where their leaves lie, and an optimiser writes where its parameters do."""
+    one, other = there([1.0, 2.0]), there([3.0, 4.0], B)
+    for leaf in (one, other):
+        leaf.requires_grad = True
+    optimiser = optim.SGD([one, other], lr=0.1)
+    with ts.record():
+        error = tnp.sum((one * 2).to_device(B) * other)
+    error.backward()
+    assert (one.grad.device, other.grad.device) == (A, B) and one.grad.tolist() == [6.0, 8.0] and other.grad.tolist() == [2.0, 4.0]
+    optimiser.step()
+    assert (one.device, other.device) == (A, B) and numpy.allclose(one.numpy(), [0.4, 1.2]) and numpy.allclose(other.numpy(), [2.8, 3.6])
+    f = ts.function(lambda x, y: (x + 1) * y.to_device(A) if False else x + 1)
+    assert f(one, other).tolist() == f(one, other).tolist()
+
+
+def test_a_default_device_is_of_what_programs_make():
+    x = there([1.0, 2.0, 3.0], B)
+    parameter = nn.Parameter(there([1.0, 2.0], B))
+    optimiser = optim.Adam([parameter], lr=0.1)
+    parameter.grad = there([1.0, 1.0], B)
+    layer = nn.LSTM(2, 3, batch_first=True).to(B)
+    with ts.default_device(A):
+        assert tnp.repeat(x, there([1, 2, 0], B)).tolist() == [1.0, 2.0, 2.0]
+        optimiser.step()
+        assert layer(there(numpy.ones((1, 4, 2), dtype="float32"), B))[0].device == B
+        assert tnp.fft.fftfreq(5, device="cpu").device == "cpu" and tnp.fft.fftfreq(5).device == A
+        assert tnp.tril(there(numpy.ones((2, 2)), B)).device == B and nn.Linear(2, 2).weight.device in (A, "cpu")
+    assert parameter.device == B and numpy.allclose(parameter.numpy(), [0.9, 1.9])
 
 
 def test_compiled_kernels_run_on_the_device():
@@ -243,17 +277,34 @@ def test_every_element_type():
             assert [complex(each).real for each in (x + x).tolist()] == [0, 2, 2, 0]
 
 
-def test_no_growth_and_nothing_left():
-    def step():
-        x = there(numpy.ones(1000))
-        for _ in range(20):
-            x = x * 1.5 - 0.5
-        return float(tnp.sum(x))
+def test_memory_on_the_device_is_given_back():
+    """Thousands of tensors, of more bytes in all than the device has room for."""
+    x = there(numpy.ones(1 << 20, dtype="float32"))
+    kept = [x]
+    for _ in range(300):  # 4 MiB each, and as many addresses of the host's
+        kept[0] = kept[0] * 1.5 - 0.5
+    assert float(kept[0][0]) == 1.0
+    resident = int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+    for _ in range(300):
+        kept[0] = kept[0] * 1.5 - 0.5
+    kept[0].wait()
+    assert int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096 < resident + (200 << 20)
 
-    assert step() == step() == 1000.0
+
+def test_a_child_of_a_fork_goes_on_with_its_devices():
+    code = f"""if True:
+        import os, tensmith.numpy as tnp
+        x = tnp.arange(5.0, device={A!r})
+        y = x * 2
+        y.wait()
+        if (child := os.fork()) == 0:
+            os._exit(0 if (y + x).tolist() == [0.0, 3.0, 6.0, 9.0, 12.0] else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (y - x).tolist())"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert told.stdout.strip() == "0 [0.0, 1.0, 2.0, 3.0, 4.0]"
 
 
-def test_without_the_library_a_device_is_not_there(tmp_path):
+def test_without_the_library_a_device_is_not_there():
     code = "import tensmith.numpy as tnp\ntry:\n    tnp.ones(2, device='absent')\nexcept ValueError as error:\n    print(error)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "the device 'absent' is not there" in told.stdout

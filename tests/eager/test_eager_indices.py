@@ -13,20 +13,23 @@ def _key(draw, shape, indices):
     axes = len(shape)
     at = sorted(draw.choice(axes, size=indices, replace=False).tolist())
     parts, tensors = [], []
-    spread = draw.integers(0, 3, size=2).tolist()  # of the indices, which broadcast
     for axis in range(axes):
         if axis in at:
             sizes = [(), (3,), (2, 3), (2, 1)][int(draw.integers(0, 4))]
             tensors.append(draw.integers(-shape[axis], shape[axis], size=sizes))
             parts.append(f"i{len(tensors) - 1}")
-        elif spread and draw.random() < 0.3:
+        elif draw.random() < 0.3:
             parts.append(str(int(draw.integers(-shape[axis], shape[axis]))))
         else:
             parts.append(["::", "::-1", "1:", ":-1", "::2"][int(draw.integers(0, 5))])
     if draw.random() < 0.3:
         parts.insert(int(draw.integers(0, len(parts) + 1)), "None")
-    if draw.random() < 0.3 and parts[-1] == "::":
-        parts[-1] = "..."
+    whole = [i for i, part in enumerate(parts) if part == "::"]
+    if draw.random() < 0.4:  # of one dimension, or of none
+        if whole and draw.random() < 0.5:
+            parts[int(draw.choice(whole))] = "..."
+        else:
+            parts.insert(int(draw.integers(0, len(parts) + 1)), "...")
     return "x[" + ", ".join(parts) + "]", tensors
 
 
@@ -95,7 +98,7 @@ def test_converted_functions_fail_where_an_index_is_not_there():
             with pytest.raises(IndexError, match="out of range"):
                 f(tnp.ones((4, 4)), tnp.asarray(wrong))
     with pytest.raises(Exception, match="holds 9, outside"):
-        ts.vmap(lambda x: x[tnp.asarray([0, 9])])(tnp.ones((2, 3))).wait()
+        ts.vmap(lambda x, i: x[i])(tnp.ones((2, 3)), tnp.asarray([[0, 1], [0, 9]])).wait()
 
 
 def test_losses_and_orders_of_examples():
@@ -167,3 +170,75 @@ def test_mistakes_with_vmap_are_told():
         ts.vmap(lambda row: row[row > 0])(x)
     with pytest.raises(IndexError, match="3 indices for a tensor of 1 dimensions"):
         ts.vmap(lambda row: row[tnp.asarray([0]), 0, 0])(x)
+
+
+def test_numbers_of_numpy_and_what_is_the_same_in_each_call():
+    """A number is a view, whatever its type; masks and unsigned integers that don't differ are places."""
+    x = tnp.reshape(tnp.arange(12.0), (2, 3, 2))
+
+    def written(row):
+        row = row * 1.0
+        for k in numpy.arange(2):
+            row[k][...] = -1.0
+        row[tnp.asarray(2)][1] = 5.0
+        return row
+
+    wanted = numpy.stack([written(row).numpy() for row in x])
+    assert (ts.vmap(written)(x).numpy() == wanted).all()
+    mask = numpy.asarray([True, False, True])
+    for key in (mask, mask.tolist(), tnp.asarray(mask), numpy.asarray([2, 0], dtype="uint8"), tnp.asarray([1, 1], dtype=tnp.uint16), numpy.uint8(1), tnp.asarray(1), True):
+        rows = key.numpy() if hasattr(key, "wait") else key
+        if key is True:
+            with pytest.raises(IndexError, match="beside a bool"):
+                ts.vmap(lambda row: row[key, tnp.asarray([0])])(x)
+            continue
+        assert (ts.vmap(lambda row: row[key])(x).numpy() == x.numpy()[:, rows]).all()
+
+    def put(row):
+        row = row * 1.0
+        row[tnp.asarray([True, False, True])] = tnp.asarray([[1.0, 2.0], [3.0, 4.0]])
+        return row
+
+    f = ts.function(put)
+    for _ in range(4):
+        assert (f(x[0]).numpy() == put(x[0]).numpy()).all()
+    assert f.statistics()["conversions"] == 1, f.explain()
+    assert (ts.vmap(put)(x).numpy() == [put(row).numpy() for row in x]).all()
+    with pytest.raises(IndexError, match="out of range"):  # at once, since it is the same in each call
+        ts.vmap(lambda row: row[tnp.asarray([0, 9])])(x)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_orders_and_places_of_examples(side):
+    draw = numpy.random.default_rng(5)
+    x = numpy.sort(draw.integers(0, 6, (4, 7)).astype("float64"), axis=1)
+    x[:, 6] = numpy.nan
+    values = draw.integers(-1, 8, (4, 3, 2)).astype("float64")
+    values[0, 0, 0] = numpy.nan
+    wanted = numpy.stack([numpy.searchsorted(a, b, side=side) for a, b in zip(x, values)])
+    assert (ts.vmap(lambda a, b: tnp.searchsorted(a, b, side=side))(tnp.asarray(x), tnp.asarray(values)).numpy() == wanted).all()
+    f = ts.function(lambda a, b: tnp.searchsorted(a, b, side=side))
+    for a, b in zip(x, values):
+        assert (f(tnp.asarray(a), tnp.asarray(b)).numpy() == numpy.searchsorted(a, b, side=side)).all()
+    assert f.statistics()["conversions"] == 1, f.explain()
+    shuffled = draw.permuted(x, axis=1)
+    for dtype in ("float64", "int8", "uint16", "bool"):
+        part = numpy.nan_to_num(shuffled).astype(dtype) if dtype != "float64" else shuffled
+        for descending in (False, True):
+            eager = tnp.argsort(tnp.asarray(part), descending=descending)
+            assert (ts.vmap(lambda a: tnp.argsort(a, descending=descending))(tnp.asarray(part)).numpy() == eager.numpy()).all()
+            g = ts.function(lambda a: tnp.sort(a, descending=descending))
+            for row in part:
+                assert numpy.array_equal(g(tnp.asarray(row)).numpy(), tnp.sort(tnp.asarray(row), descending=descending).numpy(), equal_nan=dtype == "float64")
+
+
+def test_several_indices_within_parts_that_are_computed_again():
+    x, i, j = tnp.reshape(tnp.arange(24.0), (2, 3, 4)), tnp.asarray([0, 2]), tnp.asarray([1, 3])
+
+    def chosen(row):
+        return tnp.sum(ts.checkpoint(lambda row: tnp.tanh(row)[i, j] * 2)(row))
+
+    wanted = numpy.stack([ts.grad(lambda row: tnp.sum(tnp.tanh(row)[i, j] * 2))(row).numpy() for row in x])
+    assert numpy.allclose(ts.vmap(ts.grad(chosen))(x).numpy(), wanted)
+    whole = ts.grad(lambda x: tnp.sum(ts.checkpoint(lambda x: ts.vmap(lambda row: row[i, j] ** 2)(x))(x)))(x)
+    assert numpy.allclose(whole.numpy(), ts.grad(lambda x: tnp.sum(x[:, i, j] ** 2))(x).numpy())

@@ -1,33 +1,52 @@
 """Elements at places that tensors tell, which differ from call to call: gathers and scatters of the graph, by NumPy's rules. That the places are there is asked
-first: by an assumption of a converted call, or by a read of a co-executed step; elsewhere the graph fails where one is not.
+first: by an assumption of a converted call, or by a read of a co-executed step; elsewhere the graph fails where one is not. Places that are the same in each call
+are numbers: a mask of these is the places where it is true.
 """
 
 import contextlib
+import operator as operators
 
 from .. import _eager
 from .. import numpy as tnp
-from ..numpy.dtypes import SIGNED, Tensor
+from ..numpy import creation
+from ..numpy.dtypes import SIGNED, UNSIGNED, Tensor
 from ..recorded.operators import operator
 from .scalars import NotConvertible
 
 
+class Places:
+    """How a recording knows of an index. is_open: whether a tensor differs; truth: whether one of one truth may be taken to hold; plain: a number of the key as
+    Python's; read: an integer of a tensor that doesn't differ."""
+
+    def __init__(self, is_open, truth, plain, read):
+        self.is_open, self.truth, self.plain, self.read = is_open, truth, plain, read
+
+
+def of_calls(calls):
+    r = calls.recording
+    return Places(r.is_active, calls.holds, calls.plain, lambda function: r.quietly(function))
+
+
 def item(calls, x, key):
     """x[key], of which tensors differ."""
-    return gathered(calls.holds, calls.plain, x, key)
+    return taken(of_calls(calls), x, key)
 
 
-def gathered(truth, plain, x, key):
-    """truth: whether a tensor of one truth may be taken to hold; plain: a number of the key as Python's."""
-    return _Index(truth, plain, x, key).taken()
+def taken(known, x, key):
+    index = _Index(known, x, key)
+    return index.taken() if index.places else index.base
 
 
-def put(truth, plain, x, key, values):
+def put(known, x, key, values):
     """x[key] = values. Of places that are told twice, one of the values is there afterwards."""
     mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
-    if isinstance(mask, Tensor) and mask.dtype == tnp.bool:
-        _put_where(x, mask, values)
+    if isinstance(mask, Tensor) and mask.dtype == tnp.bool and known.is_open(mask):
+        return _put_where(x, mask, values)
+    index = _Index(known, x, key)
+    if index.places:
+        index.put(values)
     else:
-        _Index(truth, plain, x, key).put(values)
+        index.base[...] = values
 
 
 @contextlib.contextmanager
@@ -41,21 +60,34 @@ def by_the_graph():
         _eager.set_gathering(before)
 
 
+def _is_recorded(x):
+    return any(tape.is_active(x) for tape in _eager.recording())
+
+
+# What differs is checked by the graph.
+_RECORDED = Places(_is_recorded, lambda x: True if _is_recorded(x) else bool(x), lambda number: number, lambda function: function())
+
+
 def _at(x, key, *values):
     """x[key], or x[key] = values."""
-    key = tuple(each if isinstance(each, (Tensor, slice, int)) or each is None or each is Ellipsis else _told(each) for each in (key if isinstance(key, tuple) else (key,)))
+    key = tuple(_told(each) for each in (key if isinstance(key, tuple) else (key,)))
     try:
         if not values:
-            return gathered(lambda _: True, lambda number: number, x, key)
+            return taken(_RECORDED, x, key)
         (values,) = values
-        return put(lambda _: True, lambda number: number, x, key, values if isinstance(values, Tensor) else tnp.asarray(values, dtype=x.dtype))
+        return put(_RECORDED, x, key, values if isinstance(values, Tensor) else creation.asarray(values, dtype=x.dtype))
     except NotConvertible as error:
         raise IndexError(str(error)) from None
 
 
-def _told(places):
-    """A list or an array of NumPy's as a tensor."""
-    return tnp.asarray(places, dtype=tnp.int64) if isinstance(places, list) and not places else tnp.asarray(places)
+def _told(each):
+    """A list or an array of NumPy's as a tensor, and one of its numbers as Python's."""
+    if isinstance(each, (Tensor, slice, int)) or each is None or each is Ellipsis:
+        return each
+    if getattr(each, "ndim", 1) == 0 and hasattr(each, "__index__"):
+        with contextlib.suppress(TypeError):
+            return operators.index(each)
+    return creation.asarray(each, dtype=tnp.int64) if isinstance(each, list) and not each else creation.asarray(each, copy=True)
 
 
 def _put_where(x, mask, values):
@@ -75,21 +107,23 @@ class _Index:
     among the base's others.
     """
 
-    def __init__(self, truth, plain, x, key):
-        items = _items(plain, x, key)
+    def __init__(self, known, x, key):
+        items, gap = _items(known, x, key)
         beside = tuple(slice(None) if isinstance(each, Tensor) else each for each in items)
         self.base = x if all(isinstance(each, slice) and each == slice(None) for each in beside) else x[beside]
         self.axes, self.places = [], []
-        told = [i for i, each in enumerate(items) if isinstance(each, (int, Tensor))]
         axis = 0
         for each in items:
             if isinstance(each, Tensor):
                 self.axes.append(axis)
-                self.places.append(_present(truth, each, self.base.shape[axis]))
+                self.places.append(_present(known.truth, each, self.base.shape[axis]))
             axis += not isinstance(each, int)
+        if not self.places:
+            return
+        told = [i for i, each in enumerate(items) if isinstance(each, (int, Tensor))]
         self.shape = tnp.broadcast_shapes(*(each.shape for each in self.places))
-        together = told[-1] - told[0] == len(told) - 1
-        self.at = sum(not isinstance(each, int) for each in items[: told[0]]) if together else 0
+        is_together = told[-1] - told[0] == len(told) - 1 and not told[0] < gap <= told[-1]
+        self.at = sum(not isinstance(each, int) for each in items[: told[0]]) if is_together else 0
         self.others = [axis for axis in range(self.base.ndim) if axis not in self.axes]
 
     def taken(self):
@@ -97,9 +131,9 @@ class _Index:
             (axis,), (places,) = self.axes, self.places
             shape = [*self.base.shape[:axis], *self.shape, *self.base.shape[axis + 1 :]]
             (result,) = operator("gather", [self.base, places], [(self.base.dtype, shape)], axis=axis)
-            return _moved(result, axis, self.at, len(self.shape))
+            return _in_order(result, axis, self.at, len(self.shape))
         (result,) = operator("gather_nd", [self._first(), self._tuples()], [(self.base.dtype, [*self.shape, *self._rest()])], fixed_sizes=[len(self.axes)])
-        return _moved(result, 0, self.at, len(self.shape))
+        return _in_order(result, 0, self.at, len(self.shape))
 
     def put(self, values):
         rest = self._rest()
@@ -108,7 +142,7 @@ class _Index:
             values = values[0]
         values = tnp.broadcast_to(values, (*rest[: self.at], *self.shape, *rest[self.at :]))
         first = self._first()
-        operands = [first, self._tuples(), _moved(values, self.at, 0, len(self.shape))]
+        operands = [first, self._tuples(), _in_order(values, self.at, 0, len(self.shape))]
         (written,) = operator("scatter_nd", operands, [(first.dtype, list(first.shape))], fixed_sizes=[len(self.axes)])
         order = [*self.axes, *self.others]
         self.base[...] = tnp.permute_dims(written, tuple(order.index(axis) for axis in range(len(order))))
@@ -124,13 +158,12 @@ class _Index:
         return [self.base.shape[axis] for axis in self.others]
 
 
-def _items(plain, x, key):
-    """The key's items, one for each dimension and for each new one."""
-    items = [each if isinstance(each, Tensor) else plain(each) for each in (key if isinstance(key, tuple) else (key,))]
+def _items(known, x, key):
+    """The key's items, one for each dimension and for each new one; and the number of the first that stands behind an ellipsis, which may be for none."""
+    items = []
+    for each in key if isinstance(key, tuple) else (key,):
+        items += _numbers(known, each) if isinstance(each, Tensor) else [known.plain(each)]
     for each in items:
-        if isinstance(each, Tensor) and each.dtype not in SIGNED:
-            what = "a mask chooses as many elements as it happens to; use where" if each.dtype == tnp.bool else f"an index has elements of {each.dtype}; use int64"
-            raise NotConvertible(f"tensors that differ from call to call are an index, and {what}")
         if not (isinstance(each, (Tensor, slice)) or each is None or each is Ellipsis or type(each) is int):
             raise NotConvertible(f"tensors that differ from call to call are an index beside a {type(each).__qualname__}")
     count = sum(each is not None and each is not Ellipsis for each in items)
@@ -141,10 +174,24 @@ def _items(plain, x, key):
         raise IndexError("an index has one ... at most")
     place = gaps[0] if gaps else len(items)
     items[place : place + 1] = [slice(None)] * (x.ndim - count)
-    return items
+    return items, place + x.ndim - count
 
 
-def _moved(x, begin, to, count):
+def _numbers(known, x):
+    """A tensor of an index as integers: as Python's where it is one that doesn't differ."""
+    is_open = known.is_open(x)
+    if x.dtype == tnp.bool and is_open:
+        raise NotConvertible("tensors that differ from call to call are an index, and a mask chooses as many elements as it happens to; use where")
+    if x.dtype == tnp.bool:
+        return list(known.read(lambda: tnp.nonzero(tnp.reshape(x, (1,)) if x.ndim == 0 else x)))
+    if x.dtype not in SIGNED + UNSIGNED:
+        raise NotConvertible(f"an index has elements of {x.dtype}; integers and truths are one")
+    if x.ndim == 0 and not is_open:
+        return [int(known.read(x.item))]
+    return [x if x.dtype in SIGNED else tnp.astype(x, tnp.int64)]
+
+
+def _in_order(x, begin, to, count):
     """x with `count` dimensions from `begin` on moved to begin at `to`, among the others."""
     if begin == to or not count:
         return x

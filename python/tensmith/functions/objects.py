@@ -6,7 +6,7 @@ import operator
 import types
 
 from .. import numpy as tnp
-from ..numpy.dtypes import SIGNED, Tensor
+from ..numpy.dtypes import SIGNED, UNSIGNED, Tensor
 from . import indexing
 from .open_sizes import axes_of_index, index_within
 from .recording import dict_of, is_constant, is_member, is_plain_class, order_of, raw
@@ -316,12 +316,14 @@ class Objects:
     def set_item(self, x, key, value):
         r = self.recording
         if isinstance(x, Tensor):
-            calls, is_put = self.interpreter.calls, self._is_open(key) or any(isinstance(each, Tensor) for each in (key if isinstance(key, tuple) else [key]))
+            calls = self.interpreter.calls
+            is_told = any(isinstance(each, Tensor) for each in (key if isinstance(key, tuple) else [key]))
+            is_put = self._is_open(key) or is_told and (r.is_active(x) or isinstance(value, Tensor) and r.is_active(value))
             key, value = self._in_graph(key) if is_put else self._plain_key(key), calls.beside(value, x)
             calls.note_elements(x)
             index_within(r, x, key)
             if is_put:
-                indexing.put(calls.holds, calls.plain, x, key, value if isinstance(value, Tensor) else tnp.asarray(value, dtype=x.dtype))
+                indexing.put(indexing.of_calls(calls), x, key, value if isinstance(value, Tensor) else tnp.asarray(value, dtype=x.dtype))
             else:
                 x[key] = value
             return
@@ -382,7 +384,7 @@ class Objects:
     def _is_gathered(self, x, key):
         """Whether elements are taken at places that differ, or that a tensor tells, from one that differs."""
         keys = key if isinstance(key, tuple) else [key]
-        is_by_integers = any(isinstance(each, Tensor) and each.dtype in SIGNED or isinstance(each, Traced) and type(each.value) is int for each in keys)
+        is_by_integers = any(isinstance(each, Tensor) and each.dtype in (*SIGNED, *UNSIGNED, tnp.bool) or isinstance(each, Traced) and type(each.value) is int for each in keys)
         return self._is_open(key) or is_by_integers and self.recording.is_active(x)
 
     def _in_graph(self, key):

@@ -5,6 +5,7 @@ import math
 
 from .. import _eager
 from .. import numpy as tnp
+from ..numpy import creation
 from . import functional, init
 from .containers import ModuleList
 from .layers import Dropout, LayerNorm, Linear, empty
@@ -58,7 +59,7 @@ class MultiheadAttention(Module):
         q, k, v = (self._heads(x) for x in self._projected(tensors))
         scores = (q * (1 / math.sqrt(q.shape[-1]))) @ tnp.matrix_transpose(k)
         if is_causal and attn_mask is None:
-            attn_mask = ~tnp.tril(tnp.ones(scores.shape[-2:], dtype=tnp.bool))
+            attn_mask = ~tnp.tril(creation.ones(scores.shape[-2:], dtype=tnp.bool))
         mask = _added(attn_mask, scores.dtype)
         if mask is not None:
             scores = scores + (tnp.reshape(mask, scores.shape) if mask.ndim == 3 else mask)
@@ -193,5 +194,5 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(size):
         """Of float32: minus infinity where a place would look at a later one."""
-        later = ~tnp.tril(tnp.ones((size, size), dtype=tnp.bool))
+        later = ~tnp.tril(creation.ones((size, size), dtype=tnp.bool))
         return _added(later, tnp.float32)

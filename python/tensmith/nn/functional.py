@@ -8,6 +8,7 @@ import math
 
 from .. import _eager
 from .. import numpy as tnp
+from ..numpy import creation
 from ..numpy.manipulation import check_labels
 from ..recorded.operators import operator
 from .random import generator as _stream
@@ -299,14 +300,14 @@ def embedding(indices, weight):
 
 def one_hot(indices, num_classes=-1):
     classes = int(tnp.max(indices)) + 1 if num_classes == -1 else num_classes
-    return tnp.astype(indices[..., None] == tnp.arange(classes), tnp.int64)
+    return tnp.astype(indices[..., None] == creation.arange(classes), tnp.int64)
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = (query * scale) @ tnp.matrix_transpose(key)
     if is_causal:
-        attn_mask = tnp.tril(tnp.ones(scores.shape[-2:], dtype=tnp.bool))
+        attn_mask = tnp.tril(creation.ones(scores.shape[-2:], dtype=tnp.bool))
     if attn_mask is not None:
         if attn_mask.dtype == tnp.bool:
             scores = tnp.where(attn_mask, scores, _number(-math.inf, scores))

@@ -3,6 +3,7 @@
 import math
 
 from .. import numpy as tnp
+from ..numpy import creation
 from . import functional, init
 from .module import Module, Parameter
 
@@ -70,7 +71,7 @@ class Embedding(Module):
         if self.padding_idx is None:
             return rows
         # The row of padding gets no gradient.
-        return tnp.where((indices == self.padding_idx % self.num_embeddings)[..., None], tnp.asarray(self.weight[self.padding_idx].numpy(), copy=True), rows)
+        return tnp.where((indices == self.padding_idx % self.num_embeddings)[..., None], creation.asarray(self.weight[self.padding_idx].numpy(), copy=True), rows)
 
     def extra_repr(self):
         return f"{self.num_embeddings}, {self.embedding_dim}"

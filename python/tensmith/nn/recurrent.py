@@ -1,6 +1,7 @@
 """Recurrent layers: cells of one step, and layers over a sequence, whose loop is compiled (`scan`)."""
 
 from .. import numpy as tnp
+from ..numpy import creation
 from ..recorded.operators import scan
 from . import functional
 from .layers import draw_, empty
@@ -55,7 +56,7 @@ class _Cell(Module):
     def forward(self, x, state=None):
         _, states, step = _KINDS[self.kind]
         if state is None:
-            state = [tnp.zeros((*x.shape[:-1], self.hidden_size), dtype=x.dtype)] * states
+            state = [creation.zeros((*x.shape[:-1], self.hidden_size), dtype=x.dtype)] * states
         elif states == 1:
             state = [state]
         inputs = functional.linear(x, self.weight_ih, self.bias_ih)
@@ -121,7 +122,7 @@ class _Recurrent(Module):
             x = tnp.moveaxis(x, 0, 1)
         count = self.num_layers * (2 if self.bidirectional else 1)
         if state is None:
-            state = [tnp.zeros((count, x.shape[1], self.hidden_size), dtype=x.dtype)] * states
+            state = [creation.zeros((count, x.shape[1], self.hidden_size), dtype=x.dtype)] * states
         else:
             state = [state] if states == 1 else list(state)
             state = [each[:, None] for each in state] if is_single else state

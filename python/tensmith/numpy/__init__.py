@@ -11,7 +11,7 @@ import atexit
 import math
 
 from .. import _eager
-from . import creation, elementwise, fft, linalg, manipulation, methods, random, reductions
+from . import creation, dtypes, elementwise, fft, linalg, manipulation, methods, random, reductions
 from .creation import *  # noqa: F403
 from .dtypes import (
     DType, Tensor, astype, bfloat16, bool, can_cast, complex64, complex128, finfo, float16, float32, float64, iinfo, int8, int16,
@@ -25,6 +25,12 @@ from .reductions import *  # noqa: F403
 
 __array_api_version__ = "2024.12"
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
+
+for _name in ("arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros"):
+    globals()[_name] = dtypes.with_default_device(getattr(creation, _name))
+array = asarray  # noqa: F405
+fft.fftfreq, fft.rfftfreq = (dtypes.with_default_device(each) for each in (fft.fftfreq, fft.rfftfreq))
+del _name
 
 methods.attach()
 atexit.register(_eager.finish)  # threads must not be compiling when the process ends

@@ -4,7 +4,7 @@ import math
 
 from .. import _eager
 from . import dtypes
-from .dtypes import Tensor, as_dtype, made, placed
+from .dtypes import Tensor, as_dtype, beside, placed
 
 __all__ = [
     "arange", "array", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
@@ -25,7 +25,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if isinstance(obj, (bool, int, float, complex, list, tuple)):
         if copy is False:
             raise ValueError("numbers and lists have to be copied, and copy is False")
-        return made(_eager.from_list(_plain(obj), dtype), device)
+        return placed(_eager.from_list(_plain(obj), dtype), device)
     result = _from_other(obj, copy)
     if dtype is not None and result.dtype != dtype:
         if copy is False:
@@ -91,7 +91,11 @@ def _from_buffer(view):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
+    if isinstance(x, Tensor):
+        return asarray(x, device=device, copy=copy)
     if device not in (None, "cpu"):
+        if copy is False:
+            raise ValueError("another device needs a copy, and copy is False")
         return placed(from_dlpack(x, copy=copy), device)
     extra = {} if copy is None else {"copy": copy}
     if device is not None:
@@ -111,7 +115,7 @@ def _shape(shape):
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
-    return made(_filled(_shape(shape), fill_value, as_dtype(dtype)), device)
+    return placed(_filled(_shape(shape), fill_value, as_dtype(dtype)), device)
 
 
 def _filled(shape, value, dtype):
@@ -121,27 +125,31 @@ def _filled(shape, value, dtype):
 
 
 def zeros(shape, *, dtype=None, device=None):
-    return made(_eager.full(_shape(shape), 0, as_dtype(dtype) or dtypes.float64), device)
+    return placed(_eager.full(_shape(shape), 0, as_dtype(dtype) or dtypes.float64), device)
 
 
 def ones(shape, *, dtype=None, device=None):
-    return made(_eager.full(_shape(shape), 1, as_dtype(dtype) or dtypes.float64), device)
+    return placed(_eager.full(_shape(shape), 1, as_dtype(dtype) or dtypes.float64), device)
 
 
 def empty(shape, *, dtype=None, device=None):
     return zeros(shape, dtype=dtype, device=device)
 
 
+def _like(made, x, device):
+    return beside(made, x) if device is None else placed(made, device)
+
+
 def full_like(x, /, fill_value, *, dtype=None, device=None):
-    return made(_filled(list(x.shape), fill_value, as_dtype(dtype) or x.dtype), device, x)
+    return _like(_filled(list(x.shape), fill_value, as_dtype(dtype) or x.dtype), x, device)
 
 
 def zeros_like(x, /, *, dtype=None, device=None):
-    return made(_eager.full(list(x.shape), 0, as_dtype(dtype) or x.dtype), device, x)
+    return _like(_eager.full(list(x.shape), 0, as_dtype(dtype) or x.dtype), x, device)
 
 
 def ones_like(x, /, *, dtype=None, device=None):
-    return made(_eager.full(list(x.shape), 1, as_dtype(dtype) or x.dtype), device, x)
+    return _like(_eager.full(list(x.shape), 1, as_dtype(dtype) or x.dtype), x, device)
 
 
 def empty_like(x, /, *, dtype=None, device=None):
@@ -149,7 +157,7 @@ def empty_like(x, /, *, dtype=None, device=None):
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
-    return made(_sequence(start, stop, step, dtype), device)
+    return placed(_sequence(start, stop, step, dtype), device)
 
 
 def _sequence(start, stop, step, dtype):
@@ -177,7 +185,7 @@ def _sequence(start, stop, step, dtype):
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
-    return made(_between(start, stop, num, dtype, endpoint), device)
+    return placed(_between(start, stop, num, dtype, endpoint), device)
 
 
 def _between(start, stop, num, dtype, endpoint):
@@ -210,7 +218,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     rows = arange(n_rows)[:, None]
     columns = arange(n_rows if n_cols is None else n_cols)[None, :]
     k = min(max(k, -(2**62)), 2**62)  # beyond any size a diagonal is as good as that one
-    return made(_eager.cast(columns - rows == k, as_dtype(dtype) or dtypes.float64), device)
+    return placed(_eager.cast(columns - rows == k, as_dtype(dtype) or dtypes.float64), device)
 
 
 def _triangle(x, keep):

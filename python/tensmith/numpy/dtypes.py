@@ -2,6 +2,7 @@
 
 import builtins
 import contextlib
+import functools
 import math
 import threading
 
@@ -197,11 +198,21 @@ def devices():
 
 def placed(x, device):
     """The tensor on the device that somebody has named, which is itself where it lies there; None: wherever it is."""
-    if device is None:
+    if device is None or x.device == (name := device_name(device)):
         return x
-    if _eager.is_recorded_whole():
-        raise TypeError("where tensors lie has no conversion")  # a graph runs where its operands lie
-    return x if x.device == (name := device_name(device)) else _eager.to_device(x, name)
+    check_movable()
+    return _eager.to_device(x, name)
+
+
+def check_movable():
+    """TypeError in what is recorded as a whole: it runs where its operands lie."""
+    if _eager.is_recorded_strictly():
+        raise TypeError("where a tensor lies can't be said in what is recorded as a whole, as the bodies of scan and vmap")
+
+
+def beside(x, other):
+    """A tensor of the library's own making, where the other one lies."""
+    return x if x.device == other.device else _eager.to_device(x, other.device)
 
 
 _default = threading.local()
@@ -223,8 +234,14 @@ def current_device():
     return getattr(_default, "name", None) or "cpu"
 
 
-def made(x, device, beside=None):
-    """A new tensor, on the device that was named, or else the other tensor's or the default one."""
-    if device is None and beside is not None:
-        return x if beside.device == "cpu" else _eager.to_device(x, beside.device)
-    return placed(x, getattr(_default, "name", None) if device is None else device)
+def with_default_device(make):
+    """A function that makes tensors, under the name that programs know it by: it looks at the default device, and the library's own uses of it do not."""
+
+    @functools.wraps(make)
+    def made(*arguments, **named):
+        if (name := getattr(_default, "name", None)) is None or named.get("device") is not None or arguments and isinstance(arguments[0], Tensor):
+            return make(*arguments, **named)
+        result = make(*arguments, **named)
+        return result if result.device == name or _eager.is_recorded_strictly() else _eager.to_device(result, name)
+
+    return made

@@ -57,7 +57,7 @@ def real(x, /):
 
 
 def imag(x, /):
-    return _eager.part(x, True) if _is_complex(x) else _eager.full(x.shape, 0, x.dtype)
+    return _eager.part(x, True) if _is_complex(x) else dtypes.beside(_eager.full(x.shape, 0, x.dtype), x)
 
 
 def positive(x, /):

@@ -172,7 +172,7 @@ def pinv(x, /, *, rtol=None):
 
 def _is_significant(x, s, rtol):
     if s.shape[-1] == 0:
-        return creation.zeros(s.shape, dtype=dtypes.bool)
+        return creation.zeros_like(s, dtype=dtypes.bool)
     if rtol is None:
         rtol = max(x.shape[-2:]) * dtypes.finfo(s.dtype).eps
     bound = reductions.max(s, axis=-1, keepdims=True)
@@ -191,7 +191,7 @@ def matrix_power(x, n, /):
         raise ValueError("matrix_power: the matrices must be square")
     if n < 0:
         x, n = inv(x), -n
-    result = _eager.copy(_eager.broadcast_to(creation.eye(x.shape[-1], dtype=x.dtype), list(x.shape)))
+    result = _eager.copy(_eager.broadcast_to(dtypes.beside(creation.eye(x.shape[-1], dtype=x.dtype), x), list(x.shape)))
     while n:
         if n & 1:
             result = matmul(result, x)
@@ -222,7 +222,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 
 def _extreme(function, x, axes, keepdims):
     if reductions.any_of(x.shape[a] == 0 for a in axes):
-        return creation.zeros(reductions.sum(x, axis=tuple(axes), keepdims=keepdims).shape, dtype=x.dtype)
+        return creation.zeros_like(reductions.sum(x, axis=tuple(axes), keepdims=keepdims), dtype=x.dtype)
     return function(x, axis=tuple(axes), keepdims=keepdims)
 
 

@@ -68,6 +68,7 @@ def _to_device(self, device, /, *, stream=None):
     """The same elements on the device; the tensor itself where it lies there. A step of what records, which derivatives go through."""
     if device is None or stream is not None:
         raise ValueError("to_device takes a device's name, \"cpu\" or \"separate:0\", and no stream")
+    dtypes.check_movable()
     return dtypes.placed(self, device)
 
 

@@ -364,10 +364,13 @@ def _argsort(g, step, x):
 
 @lowers("searchsorted")
 def _searchsorted(g, step, x, values):
-    """How many elements of x come before each of the values."""
+    """How many elements of x come before each of the values; NaN is the last of all."""
     each = g.reshape(values, (*values.shape, 1))
     before = g.op("less_or_equal" if step.attributes["right"] else "less", [x, each])
-    return g.reduce("sum", g.cast(before, "i64"), [values.rank])
+    if x.dtype[0] in "fb" and x.dtype != "bool":
+        unordered = g.op("not", [g.op("equal", [each, each])])
+        before = g.op("or", [before, unordered if step.attributes["right"] else g.op("and", [unordered, g.op("equal", [x, x])])])
+    return g.reduce("reduce_sum", g.cast(before, "i64"), [values.rank])
 
 
 @lowers("scatter_rows")

@@ -7,7 +7,7 @@ from .. import _eager
 from ..numpy.dtypes import Tensor
 from .nested import flattened, rebuilt
 from .programs import program_of
-from .texts import encoded, sizes_fixed_in
+from .texts import encoded, with_fixed_sizes
 
 
 def operator(name, operands, types, fixed=(), fixed_sizes=(), flags="", **attributes):
@@ -23,6 +23,7 @@ def operator(name, operands, types, fixed=(), fixed_sizes=(), flags="", **attrib
 
 def run(name, attributes, operands, types):
     """The results of a step, computed by a program of it alone, and told to the tapes that record."""
+    attributes = with_fixed_sizes(attributes)
     tape = _eager.tape(False)
     numbers = [-1 if x is None else tape.watch(x, True) for x in _apart(operands)]
     first = tape.add(name, attributes, numbers, types)
@@ -66,7 +67,7 @@ def scan(body, carried, rows):
     if None in counts or len(set(counts)) > 1:
         raise ValueError(f"scan goes over tensors of as many rows each, and these have shapes {[x.shape for x in rows]}")
     tape = _eager.tape(True)
-    firsts = [_eager.copy(x) for x in carried] + [_eager.copy(x[0]) if counts[0] else _zeros(x) for x in rows]
+    firsts = [_eager.copy(x) for x in carried] + [_eager.copy(x[0]) if counts[0] else _eager.full(list(x.shape[1:]), 0, x.dtype) for x in rows]
     for first in firsts:
         tape.watch(first, True)
     from ..functions.indexing import by_the_graph
@@ -83,16 +84,9 @@ def scan(body, carried, rows):
     types = [(x.dtype, list(x.shape)) for x in last] + [(x.dtype, [counts[0], *x.shape]) for x in results]
     text, inputs, _ = tape.program([tape.read(x) for x in [*last, *results]])
     places, others = sources(inputs, firsts)
-    attributes = {"body": encoded(text), "carried": len(carried), "rows": len(rows), "sources": places, "fixed_sizes": sizes_fixed_in(text)}
+    attributes = {"body": encoded(text), "carried": len(carried), "rows": len(rows), "sources": places}
     outputs = run("loop", attributes, [*carried, *rows, *others], types)
     return outputs[: len(carried)], outputs[len(carried) :]
-
-
-def _zeros(rows):
-    """A row of a tensor that has none."""
-    from ..numpy.creation import zeros
-
-    return zeros(rows.shape[1:], dtype=rows.dtype)
 
 
 def sources(inputs, firsts):

@@ -11,10 +11,11 @@ from ..lowered import bytes_of, settings_of
 from ..stablehlo import graph
 from . import lowering, recomputed, texts
 from .lowering import graph_of, has_derivative, has_loop
-from .texts import encoded
+from .texts import encoded, with_fixed_sizes
 
 _lock = threading.Lock()
 _programs = {}
+_elsewhere = {}  # by text and device
 _counts = {"compiled": 0, "loaded": 0, "runs": 0}
 
 
@@ -43,7 +44,7 @@ class Program:
     def _tell(self, tape, inputs, results, types):
         """The run is a step of a tape that records."""
         types = types.types if isinstance(types, _eager.ResultTypes) else types
-        first = tape.add("program", {"text": self._text}, [tape.read(x) for x in inputs], types)
+        first = tape.add("program", with_fixed_sizes({"text": self._text}), [tape.read(x) for x in inputs], types)
         for i, result in enumerate(results):
             tape.bind(result, first + i)
 
@@ -68,7 +69,10 @@ def _rules():
 
 def compiled_on(text, device):
     """What a program's text is, in base64, on a device, where its inputs and results lie. Called where inputs of a run do."""
-    return Program(_load(texts.decoded(text), device), texts.decoded(text)).compiled
+    with _lock:
+        if (text, device) not in _elsewhere:
+            _elsewhere[text, device] = Program(_load(texts.decoded(text), device), texts.decoded(text)).compiled
+        return _elsewhere[text, device]
 
 
 def _load(text, device=""):

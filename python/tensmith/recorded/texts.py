@@ -20,7 +20,9 @@ def texts_within(text):
         yield from texts_within(decoded(each))
 
 
-def sizes_fixed_in(text):
-    """Sizes that are part of the structure wherever they stand in a text, and so in one that it is a part of."""
-    texts = [text, *texts_within(text)]
-    return sorted({int(size) for each in texts for sizes in re.findall(r"[|;]fixed_sizes=l:([0-9,]+)", each) for size in sizes.split(",")})
+def with_fixed_sizes(attributes):
+    """A step's attributes, and the sizes that are part of the structure in texts among them, and so in the text that the step is a part of."""
+    texts = [decoded(attributes[name]) for name in ("body", "then", "otherwise", "text") if name in attributes]
+    texts += [each for text in texts for each in texts_within(text)]
+    sizes = {int(size) for each in texts for found in re.findall(r"[|;]fixed_sizes=l:([0-9,]+)", each) for size in found.split(",")}
+    return attributes | {"fixed_sizes": sorted(sizes)} if sizes else attributes

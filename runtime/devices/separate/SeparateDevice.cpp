@@ -18,7 +18,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <pthread.h>
 #include <random>
 #include <sys/mman.h>
 #include <thread>
@@ -75,6 +77,9 @@ public:
     return size;
   }
 
+  void beforeFork() { mutex_.lock(); }
+  void afterFork() { mutex_.unlock(); }
+
 private:
   std::mutex mutex_;
   std::map<size_t, size_t> free_, taken_; // offsets and sizes
@@ -127,11 +132,27 @@ public:
     changed_.wait(lock, [&] { return done_ >= number; });
   }
 
+  // Around a fork, between which nobody has the lock. A child has no thread of the stream, and
+  // makes one with its next piece.
+  void finish() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_ == put_; });
+  }
+  void beforeFork() { mutex_.lock(); }
+  void afterFork(bool isChild) {
+    if (isChild) {
+      isStarted_ = false;
+      done_ = put_; // what others had put there since is theirs
+      std::construct_at(&changed_);
+    }
+    mutex_.unlock();
+  }
+
 private:
   void run() {
     std::minstd_rand random(unsigned(reinterpret_cast<uintptr_t>(this) >> 6));
     int delay = mostDelay();
-    for (uint64_t number = 0;; ++number) {
+    for (uint64_t number = begin();; ++number) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return put_ > number; });
       lock.unlock();
@@ -145,6 +166,13 @@ private:
       done_ = number + 1;
       changed_.notify_all();
     }
+  }
+
+  /// What was done before a fork is not done again. The piece that the thread was made for is not
+  /// there yet, or the first.
+  uint64_t begin() {
+    std::lock_guard lock(mutex_);
+    return done_;
   }
 
   static void execute(Work &work) {
@@ -230,6 +258,19 @@ public:
 
   void wait(const Event &event) override { streams_[event.stream].wait(event.number); }
 
+  void beforeFork() {
+    for (Stream &stream : streams_) // which may wait for one another
+      stream.finish();
+    for (Stream &stream : streams_)
+      stream.beforeFork();
+    heap_.beforeFork();
+  }
+  void afterFork(bool isChild) {
+    heap_.afterFork();
+    for (Stream &stream : streams_)
+      stream.afterFork(isChild);
+  }
+
 private:
   template <typename Fill> Event put(uint32_t stream, std::span<const Event> after, Fill fill) {
     uint32_t own = stream % kStreams;
@@ -269,10 +310,40 @@ private:
 
 } // namespace
 
+namespace {
+
+// Their threads go on for as long as the process does.
+std::mutex mutex;
+std::array<SeparateDevice *, kMostDevices> devices;
+
+void forEach(void (*what)(SeparateDevice &device)) {
+  for (SeparateDevice *device : devices)
+    if (device)
+      what(*device);
+}
+
+/// What is under way when another thread forks is not the child's.
+void beginAnewInChildren() {
+  auto before = [] {
+    mutex.lock();
+    forEach([](SeparateDevice &device) { device.beforeFork(); });
+  };
+  auto inParent = [] {
+    forEach([](SeparateDevice &device) { device.afterFork(/*isChild=*/false); });
+    mutex.unlock();
+  };
+  auto inChild = [] {
+    forEach([](SeparateDevice &device) { device.afterFork(/*isChild=*/true); });
+    mutex.unlock();
+  };
+  static const int ordered = pthread_atfork(before, inParent, inChild);
+  (void)ordered;
+}
+
+} // namespace
+
 extern "C" __attribute__((visibility("default"))) Device *tensmithDevice(uint32_t number) {
-  // Their threads go on for as long as the process does.
-  static std::mutex mutex;
-  static std::array<SeparateDevice *, kMostDevices> devices;
+  beginAnewInChildren();
   std::lock_guard lock(mutex);
   if (number >= kMostDevices)
     return nullptr;
