@@ -1,8 +1,8 @@
 // Devices of the runtime (runtime/Device.h), as eager tensors lie on them.
 //
 // A tensor of a device has memory there, where compiled kernels and programs read and write it, and
-// room in the host's memory, which takes none until the host looks: the host does what has no
-// kernel, copies views, takes indices and prints. Each memory is good or not; whoever reads one
+// as much in the host's, where the host does what has no kernel, copies views, takes indices and
+// prints. Each memory is good or not; whoever reads one
 // that is not gets a copy of the other first, and whoever writes one makes the other no good. So a
 // copy is made only where a reader needs one, and nothing else of eager tensors knows of two
 // memories.

@@ -13,6 +13,7 @@ import math
 
 from . import _eager
 from . import numpy as tnp
+from .numpy.creation import asarray
 from .recorded import program_of
 
 __all__ = ["LAMB", "SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "clip_grad_norm_"]
@@ -113,7 +114,7 @@ class Optimizer:
             parameters = [parameter for _, parameter in some]
             gradients = [parameter.grad for parameter in parameters]
             states = [self.state[number]["states"] for number, _ in some]
-            numbers = [_eager.full([], float(value), tnp.float64) for value in (group["lr"], step)]
+            numbers = [asarray(float(value), dtype=tnp.float64) for value in (group["lr"], step)]
             key = place, tuple(number for number, _ in some), tuple((k, v) for k, v in group.items() if k not in ("params", "lr"))
             if key not in self._updates:
                 self._updates[key] = _Update(lambda *given, group=group: self._updated(given, group), parameters, gradients, states, numbers)
@@ -179,7 +180,7 @@ class SGD(Optimizer):
             return [parameter - lr * gradient]
         momentum = group["momentum"]
         # The first gradient is not dampened.
-        velocity = states[0] * momentum + gradient * tnp.where(step > 1, _eager.full([], 1 - group["dampening"], gradient.dtype), tnp.ones_like(step))
+        velocity = states[0] * momentum + gradient * tnp.where(step > 1, asarray(1 - group["dampening"], dtype=gradient.dtype), tnp.ones_like(step))
         return [parameter - lr * (gradient + velocity * momentum if group["nesterov"] else velocity), velocity]
 
 
