@@ -230,6 +230,11 @@ void bindTape(nb::module_ &m, nb::class_<Tensor> &tensor) {
       .def("unrenewed", &Tape::unrenewed)
       .def("add", addStep)
       .def("program", programOf, nb::arg("outputs"), nb::arg("has_own_sizes") = false)
+      // What the inputs of such a program are, as values, in their order.
+      .def("operands",
+           [](Tape &tape, const std::vector<int> &outputs) {
+             return usable(tape).program(outputs).operands;
+           })
       // The text, and the values that are its inputs.
       .def("part",
            [](Tape &tape, int first, const std::vector<int> &outputs) {

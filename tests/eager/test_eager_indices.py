@@ -101,6 +101,34 @@ def test_converted_functions_fail_where_an_index_is_not_there():
         ts.vmap(lambda x, i: x[i])(tnp.ones((2, 3)), tnp.asarray([[0, 1], [0, 9]])).wait()
 
 
+def test_a_body_may_write_to_its_own_tensors():
+    x, i = tnp.reshape(tnp.arange(12.0), (3, 4)), tnp.asarray([0, 1, 2])
+    before = x.tolist()
+
+    def at(row, i):
+        row[i] = 7.0
+        return row
+
+    def first(row, i):
+        row[0] += 1.0
+        return row, row[1:] * 2
+
+    wanted = x.numpy().copy()
+    wanted[[0, 1, 2], [0, 1, 2]] = 7.0
+    assert ts.vmap(at)(x, i).tolist() == wanted.tolist()
+    whole, part = ts.vmap(first)(x, i)
+    assert whole.tolist() == (x.numpy() + [1, 0, 0, 0]).tolist() and part.tolist() == (x.numpy()[:, 1:] * 2).tolist()
+
+    def body(carried, rows):
+        carried[0][0] += rows[0][1]
+        rows[0][...] = carried[0][0]
+        return carried, rows
+
+    (total,), (rows,) = ts.scan(body, [tnp.zeros(2)], [x])
+    assert total.tolist() == [15.0, 0.0] and rows[:, 0].tolist() == [1.0, 6.0, 15.0]
+    assert x.tolist() == before
+
+
 def test_losses_and_orders_of_examples():
     draw = numpy.random.default_rng(2)
     x, target = draw.standard_normal((5, 4, 3)), draw.integers(0, 3, (5, 4))
@@ -166,6 +194,8 @@ def test_mistakes_with_vmap_are_told():
     ):
         with pytest.raises(ValueError, match=match):
             ts.vmap(lambda *given: given[0] * 2, axes, out)(*arguments)
+    with pytest.raises(TypeError, match="this one gives a int"):
+        ts.vmap(lambda row: 3)(x)
     with pytest.raises(IndexError, match="a mask chooses as many elements as it happens to; use where"):
         ts.vmap(lambda row: row[row > 0])(x)
     with pytest.raises(IndexError, match="3 indices for a tensor of 1 dimensions"):

@@ -68,8 +68,7 @@ def scan(body, carried, rows):
         raise ValueError(f"scan goes over tensors of as many rows each, and these have shapes {[x.shape for x in rows]}")
     tape = _eager.tape(True)
     firsts = [_eager.copy(x) for x in carried] + [_eager.copy(x[0]) if counts[0] else _eager.full(list(x.shape[1:]), 0, x.dtype) for x in rows]
-    for first in firsts:
-        tape.watch(first, True)
+    watched = [tape.watch(first, True) for first in firsts]
     from ..functions.indexing import by_the_graph
 
     tape.begin()
@@ -82,8 +81,14 @@ def scan(body, carried, rows):
         if before.shape != after.shape or before.dtype != after.dtype:
             raise ValueError(f"a carried tensor is {before.dtype}{before.shape} before and {after.dtype}{after.shape} after an iteration")
     types = [(x.dtype, list(x.shape)) for x in last] + [(x.dtype, [counts[0], *x.shape]) for x in results]
-    text, inputs, _ = tape.program([tape.read(x) for x in [*last, *results]])
-    places, others = sources(inputs, firsts)
+    values = [tape.read(x) for x in [*last, *results]]
+    text, inputs, _ = tape.program(values)
+    # By their values: the body may have written to its own tensors, whose inputs are copies then.
+    places, others = [], []
+    for value, each in zip(tape.operands(values), inputs, strict=True):
+        if value not in watched:
+            others.append(each)
+        places.append(watched.index(value) if value in watched else len(firsts) + len(others) - 1)
     attributes = {"body": encoded(text), "carried": len(carried), "rows": len(rows), "sources": places}
     outputs = run("loop", attributes, [*carried, *rows, *others], types)
     return outputs[: len(carried)], outputs[len(carried) :]
@@ -125,7 +130,9 @@ def vmap(function, in_axes=0, out_axes=0):
             examples = iter(examples)
             given = [argument if axis is None else rebuilt(argument, examples) for argument, axis in zip(arguments, axes)]
             form.append(function(*given, **named))
-            return [], flattened(form[0], [])
+            if not (leaves := flattened(form[0], [])):
+                raise TypeError(f"the function that vmap is of gives tensors, or lists, tuples and dicts of them, and this one gives a {type(form[0]).__name__}")
+            return [], leaves
 
         _, results = scan(body, [], rows)
         (result,), results = form, iter(results)
