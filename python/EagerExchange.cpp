@@ -3,6 +3,7 @@
 #include "python/Eager.h"
 
 #include "base/DLPack.h"
+#include "eager/Tape.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -82,6 +83,7 @@ nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersi
     throw nb::python_error();
   }
   bool isCopied = isElsewhere || (!copy.is_none() && nb::cast<bool>(copy));
+  check(eager::tellTapes([&](eager::Tape &tape) { return tape.reads(tensor.array); }));
   waitFor(tensor.array, /*toWrite=*/true);
   if (!codeOf(tensor.array.type())) {
     PyErr_SetString(PyExc_BufferError, "DLPack has no such element type");
@@ -208,6 +210,11 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
                         ? "of a device's tensor there is a copy, which may only be read; "
                           "move it by to_device(\"cpu\")"
                         : "the tensor is on memory that may only be read");
+    return -1;
+  }
+  if (Status status = eager::tellTapes([&](eager::Tape &tape) { return tape.reads(array); });
+      !status.ok()) {
+    PyErr_SetString(PyExc_TypeError, status.message().c_str());
     return -1;
   }
   bool needsRows = (flags & PyBUF_STRIDES) != PyBUF_STRIDES;

@@ -61,6 +61,8 @@ class Optimizer:
     takes_step = False
 
     def __init__(self, params, defaults):
+        if isinstance(params, tnp.Tensor):
+            raise TypeError("an optimiser is of a list of parameters, and not of one; give [parameter]")
         params = list(params)
         if not params:
             raise ValueError("an optimiser needs at least one parameter")
@@ -71,6 +73,9 @@ class Optimizer:
             for parameter in group["params"]:
                 if not parameter.requires_grad:
                     raise ValueError("an optimiser is of tensors with requires_grad")
+        every = [id(parameter) for group in self.param_groups for parameter in group["params"]]
+        if len(set(every)) < len(every):
+            raise ValueError("a parameter is in the groups of an optimiser more than once")
         self.state = {}  # of each parameter, by its number over all groups
         self._updates = {}
 

@@ -101,6 +101,34 @@ def test_converted_functions_fail_where_an_index_is_not_there():
         ts.vmap(lambda x, i: x[i])(tnp.ones((2, 3)), tnp.asarray([[0, 1], [0, 9]])).wait()
 
 
+def test_what_is_written_over_has_no_derivative():
+    def put(c, v, i):
+        c = c * 1.0
+        c[i] = v
+        return tnp.sum(c * tnp.asarray([1.0, 10.0, 100.0]))
+
+    c, v = tnp.asarray([1.0, 2.0, 3.0]), tnp.asarray([5.0, 6.0, 7.0, 8.0])
+    f = ts.function(lambda c, v, i: ts.grad(put, 1)(c, v, i))
+    for i in ([0, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [2, 1, 0, 1]):
+        i = tnp.asarray(i)
+        wanted = ts.grad(put, 1)(c, v, i).tolist()
+        assert ts.vmap(ts.grad(put, 1), (None, 0, 0))(c, tnp.stack([v, v]), tnp.stack([i, i])).tolist() == [wanted] * 2
+        assert f(c, v, i).tolist() == wanted
+    zeros = ts.vmap(lambda c: (c.__setitem__(tnp.asarray([0, 1, 0]), tnp.asarray([1.0, -0.0, -0.0])), c)[1])(tnp.ones((1, 3)))
+    assert numpy.signbit(zeros.numpy()).tolist() == [[True, True, False]]
+
+
+def test_elements_that_python_reads_are_none_of_a_recording():
+    w = tnp.ones((3, 2))
+    f = ts.function(lambda x: x + w[1].numpy())
+    for k in range(5):
+        w[1] = float(k)
+        assert f(tnp.zeros(2)).tolist() == [float(k)] * 2
+    for read in (lambda row: row + row.numpy(), lambda row: row + tnp.asarray(numpy.asarray(row)), lambda row: row + tnp.from_dlpack(numpy.from_dlpack(row))):
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            ts.vmap(read)(tnp.ones((2, 3)))
+
+
 def test_a_body_may_write_to_its_own_tensors():
     x, i = tnp.reshape(tnp.arange(12.0), (3, 4)), tnp.asarray([0, 1, 2])
     before = x.tolist()

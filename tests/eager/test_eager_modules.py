@@ -208,6 +208,15 @@ def test_settings_that_no_optimiser_can_have_are_refused(name, settings, match):
         getattr(optim, name)([{"params": [parameter], **group}] if group else [parameter], **settings)
 
 
+def test_optimisers_are_of_lists_of_different_parameters():
+    parameter = nn.Parameter(tensor(2, 3))
+    for given in ([parameter, parameter], [{"params": [parameter]}, {"params": [parameter], "lr": 0.5}]):
+        with pytest.raises(ValueError, match="more than once"):
+            optim.SGD(given, lr=0.1)
+    with pytest.raises(TypeError, match=r"give \[parameter\]"):
+        optim.SGD(parameter, lr=0.1)
+
+
 def test_optimisers_go_on_from_a_state():
     def steps(optimiser, parameter, count):
         for _ in range(count):

@@ -33,7 +33,7 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "
 _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 # Methods of lists and dicts that look at no element.
 _STRUCTURAL = {"append", "extend", "insert", "pop", "items", "values", "keys", "get", "setdefault", "update", "clear", "copy", "reverse", "popitem"}
-_READS = {"numpy", "tolist", "__array__", "__dlpack__", "wait", "is_ready", "__repr__", "__str__", "__format__"}
+_READS = {"numpy", "_numpy", "tolist", "__array__", "_array", "__dlpack__", "wait", "is_ready", "__repr__", "_repr", "__str__", "_str", "__format__", "_format"}
 
 
 class Calls:

@@ -4,12 +4,13 @@ are numbers: a mask of these is the places where it is true.
 """
 
 import contextlib
+import math
 import operator as operators
 
 from .. import _eager
 from .. import numpy as tnp
 from ..numpy import creation
-from ..numpy.dtypes import SIGNED, UNSIGNED, Tensor
+from ..numpy.dtypes import REAL_FLOATING, SIGNED, UNSIGNED, Tensor
 from ..recorded.operators import operator
 from .scalars import NotConvertible
 
@@ -141,11 +142,24 @@ class _Index:
         while values.ndim > len(self.shape) + len(rest) and values.shape[0] == 1:
             values = values[0]
         values = tnp.broadcast_to(values, (*rest[: self.at], *self.shape, *rest[self.at :]))
-        first = self._first()
-        operands = [first, self._tuples(), _in_order(values, self.at, 0, len(self.shape))]
-        (written,) = operator("scatter_nd", operands, [(first.dtype, list(first.shape))], fixed_sizes=[len(self.axes)])
+        first, tuples, values = self._first(), self._tuples(), _in_order(values, self.at, 0, len(self.shape))
+        if first.dtype in REAL_FLOATING and any(size > 1 for size in self.shape):
+            # What is written over has no derivative. The last value is added to what leaves it as it is, a zero's sign too.
+            values = tnp.where(self._last(first, tuples, len(rest)), values, -0.0)
+            first = _scattered(_scattered(first, tuples, tnp.full_like(values, -0.0)), tuples, values, reduction="add")
+        else:
+            first = _scattered(first, tuples, values)
+        written = first
         order = [*self.axes, *self.others]
         self.base[...] = tnp.permute_dims(written, tuple(order.index(axis) for axis in range(len(order))))
+
+    def _last(self, first, tuples, rest):
+        """Which values no later one is put over."""
+        count, shape = len(self.axes), list(first.shape)
+        numbers = tnp.reshape(creation.arange(math.prod(self.shape)), self.shape)
+        last = _scattered(creation.zeros(shape[:count], dtype=tnp.int64), tuples, numbers)
+        (there,) = operator("gather_nd", [last, tuples], [(tnp.int64, list(self.shape))], fixed_sizes=[count])
+        return tnp.reshape(there == numbers, (*self.shape, *[1] * rest))
 
     def _first(self):
         """The base with the tensors' axes before the others."""
@@ -156,6 +170,11 @@ class _Index:
 
     def _rest(self):
         return [self.base.shape[axis] for axis in self.others]
+
+
+def _scattered(x, tuples, values, **how):
+    (result,) = operator("scatter_nd", [x, tuples, values], [(x.dtype, list(x.shape))], fixed_sizes=[tuples.shape[-1]], **how)
+    return result
 
 
 def _items(known, x, key):

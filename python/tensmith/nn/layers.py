@@ -96,7 +96,10 @@ class Flatten(Module):
 
     def forward(self, x):
         first, last = self.start_dim % x.ndim, self.end_dim % x.ndim
-        return tnp.reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+        size = 1
+        for each in x.shape[first : last + 1]:
+            size = size * each
+        return tnp.reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
 
 
 class Unflatten(Module):
