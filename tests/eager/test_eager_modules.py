@@ -208,6 +208,17 @@ def test_settings_that_no_optimiser_can_have_are_refused(name, settings, match):
         getattr(optim, name)([{"params": [parameter], **group}] if group else [parameter], **settings)
 
 
+@pytest.mark.parametrize("convert", [lambda f: f, ts.function], ids=["eager", "function"])
+def test_labels_below_0_are_no_classes(convert):
+    loss = convert(nn.functional.cross_entropy)
+    x = tensor(2, 3)
+    for _ in range(3):
+        assert math.isfinite(float(loss(x, tnp.asarray([2, -100]))))
+    for wrong in (-1, -3, 3):
+        with pytest.raises(IndexError, match="out of range"):
+            float(loss(x, tnp.asarray([wrong, 0])))
+
+
 def test_optimisers_are_of_lists_of_different_parameters():
     parameter = nn.Parameter(tensor(2, 3))
     for given in ([parameter, parameter], [{"params": [parameter]}, {"params": [parameter], "lr": 0.5}]):

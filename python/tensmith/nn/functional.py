@@ -360,7 +360,8 @@ def nll_loss(x, target, weight=None, ignore_index=-100, reduction="mean"):
     axis = 1 if x.ndim > 1 else 0
     check_labels("nll_loss", x, target, axis)
     counts = target != ignore_index
-    chosen = tnp.where(counts, target, tnp.zeros_like(target))
+    # A class below 0 is none, and no class counted from the last one.
+    chosen = tnp.where(counts, tnp.where(target < 0, x.shape[axis], target), tnp.zeros_like(target))
     losses = -tnp.squeeze(_taken(x, tnp.expand_dims(chosen, axis), axis, target, ignore_index), axis)
     share = tnp.astype(counts, x.dtype) if weight is None else tnp.where(counts, weight[chosen], _number(0, x))
     losses = losses * share
