@@ -232,8 +232,8 @@ def along_axis(truth, x, indices, axis):
 
 
 def _present(truth, indices, count):
-    """The places counted from the begin; `count`, which fails where the graph runs, for one before it."""
+    """The places counted from the begin; one before it stays what it is, and fails where the graph runs."""
     if not truth(tnp.all((indices >= -count) & (indices < count))):
         raise IndexError("an index is out of range")
     indices = tnp.astype(indices, tnp.int64)
-    return tnp.where(indices < -count, count, tnp.where(indices < 0, indices + count, indices))
+    return tnp.where((indices < 0) & (indices >= -count), indices + count, indices)
