@@ -56,27 +56,29 @@ std::byte *DeviceMemory::address() const {
   return static_cast<std::byte *>(ts_tensor_data(onDevice_));
 }
 
-// Both are tensors of as many bytes, so that only a device that fails fails them; what is read is
-// then what was there.
-void DeviceMemory::readOnHost() const {
-  std::lock_guard lock(mutex_);
-  if (isDeviceGood_ && !isHostGood_)
-    ts_status_free(ts_tensor_assign(onHost_, onDevice_));
-  isHostGood_ |= isDeviceGood_;
+/// Makes one memory good where the other is. Both are tensors of as many bytes, so that only a
+/// device that fails fails them; what is read is then what was there.
+static void makeGood(ts_tensor *memory, bool &isGood, ts_tensor *other, bool isOtherGood) {
+  if (isOtherGood && !isGood)
+    ts_status_free(ts_tensor_assign(memory, other));
+  isGood |= isOtherGood;
 }
 
-void DeviceMemory::writeOnHost() {
-  readOnHost();
+void DeviceMemory::readOnHost() const {
   std::lock_guard lock(mutex_);
-  isHostGood_ = true;
-  isDeviceGood_ = false;
+  makeGood(onHost_, isHostGood_, onDevice_, isDeviceGood_);
 }
 
 void DeviceMemory::readOnDevice() const {
   std::lock_guard lock(mutex_);
-  if (isHostGood_ && !isDeviceGood_)
-    ts_status_free(ts_tensor_assign(onDevice_, onHost_));
-  isDeviceGood_ |= isHostGood_;
+  makeGood(onDevice_, isDeviceGood_, onHost_, isHostGood_);
+}
+
+void DeviceMemory::writeOnHost() {
+  std::lock_guard lock(mutex_);
+  makeGood(onHost_, isHostGood_, onDevice_, isDeviceGood_);
+  isHostGood_ = true;
+  isDeviceGood_ = false;
 }
 
 void DeviceMemory::writeOnDevice() {

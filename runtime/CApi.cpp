@@ -104,6 +104,18 @@ Result<runtime::Device *> memoryOf(const char *device) {
                      "' is not there, or its library is not beside the runtime's");
 }
 
+/// What a tensor is made of, and the memory that it is to lie in.
+Status checkNew(const char *device, ts_type type, bool lacksShape, bool lacksResult,
+                runtime::Device *&memory) {
+  if (lacksResult || lacksShape)
+    return missing(lacksResult ? "the result" : "the shape");
+  auto found = memoryOf(device);
+  if (!found.ok())
+    return found.status();
+  memory = *found;
+  return typeOf(type).status();
+}
+
 Status assign(const Tensor &to, const Tensor &from) {
   bool fits = to.kind() == runtime::TensorKind::Tensor && from.kind() == to.kind() &&
               from.type() == to.type() && from.type() != DataType::String &&
@@ -249,26 +261,18 @@ size_t ts_type_bytes(ts_type type) {
 }
 
 ts_status *ts_tensor_create(ts_type type, const int64_t *shape, size_t rank, ts_tensor **out) {
-  return guarded([&]() -> Status {
-    if (!out || (rank && !shape))
-      return missing(out ? "the shape" : "the result");
-    auto known = typeOf(type);
-    return known ? give(Tensor::create(*known, {shape, rank}), out) : known.status();
-  });
+  return ts_tensor_create_on(nullptr, type, shape, rank, out);
 }
 
 ts_status *ts_tensor_create_on(const char *device, ts_type type, const int64_t *shape, size_t rank,
                                ts_tensor **out) {
   return guarded([&]() -> Status {
-    if (!out || (rank && !shape))
-      return missing(out ? "the shape" : "the result");
-    auto memory = memoryOf(device);
-    auto known = typeOf(type);
-    if (!memory.ok() || !known)
-      return memory.ok() ? known.status() : memory.status();
-    if (*memory && *known == DataType::String)
+    runtime::Device *memory = nullptr;
+    if (Status status = checkNew(device, type, rank && !shape, !out, memory); !status.ok())
+      return status;
+    if (memory && type == TS_STRING)
       return invalidArgument("strings lie in the host's memory alone");
-    return give(Tensor::create(*known, {shape, rank}, *memory), out);
+    return give(Tensor::create(DataType(type), {shape, rank}, memory), out);
   });
 }
 
@@ -281,24 +285,22 @@ ts_status *ts_tensor_borrow_on(const char *device, ts_type type, const int64_t *
                                void *data, void (*release)(void *), void *context,
                                ts_tensor **out) {
   return guarded([&]() -> Status {
-    if (!out || (rank && !shape))
-      return missing(out ? "the shape" : "the result");
-    auto memory = memoryOf(device);
-    auto known = typeOf(type);
-    if (!memory.ok() || !known)
-      return memory.ok() ? known.status() : memory.status();
-    if (*known == DataType::String)
+    runtime::Device *memory = nullptr;
+    if (Status status = checkNew(device, type, rank && !shape, !out, memory); !status.ok())
+      return status;
+    if (type == TS_STRING)
       return invalidArgument("strings can't be borrowed; use ts_tensor_strings");
-    if (reinterpret_cast<uintptr_t>(data) % uintptr_t(byteSize(*known)))
-      return invalidArgument("the memory of a tensor of " + std::string(name(*known)) +
+    auto known = DataType(type);
+    if (reinterpret_cast<uintptr_t>(data) % uintptr_t(byteSize(known)))
+      return invalidArgument("the memory of a tensor of " + std::string(name(known)) +
                              " must be aligned to its elements");
     // Checked first: from the owner's making on, `release` will be called whatever happens.
-    auto tensor = Tensor::on(*known, {shape, rank}, data, nullptr);
+    auto tensor = Tensor::on(known, {shape, rank}, data, nullptr);
     if (!tensor)
       return tensor.status();
     if (!data && (*tensor)->size())
       return missing("the data");
-    (*tensor)->setDevice(*memory);
+    (*tensor)->setDevice(memory);
     // A memory of the caller's has an owner even where nothing is to be released: it outlives the
     // runs.
     static char caller;

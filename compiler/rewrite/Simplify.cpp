@@ -1,4 +1,5 @@
 // Small patterns that remove operators. Above each: before, after, and the condition.
+#include "compiler/kernel/Contraction.h"
 #include "compiler/rewrite/Simplify.h"
 
 #include "compiler/graph/Graph.h"
@@ -60,16 +61,6 @@ struct TransposeOfTranspose : OpRewritePattern<graph::TransposeOp> {
   }
 };
 
-/// Whether it exchanges the last two dimensions.
-bool turnsMatrices(graph::TransposeOp op) {
-  auto permutation = op ? op.getPermutation() : ArrayRef<int64_t>();
-  size_t rank = permutation.size();
-  if (rank < 2 || permutation[rank - 1] != int64_t(rank) - 2)
-    return false;
-  return llvm::all_of(llvm::seq<size_t>(0, rank - 2),
-                      [&](size_t dim) { return permutation[dim] == int64_t(dim); });
-}
-
 /// A product matmul(transpose(x), y) of floats that nothing else reads; null where it is none.
 graph::MatMulOp productOfTurned(Value value) {
   auto product = value.getDefiningOp<graph::MatMulOp>();
@@ -78,7 +69,7 @@ graph::MatMulOp productOfTurned(Value value) {
   auto left = product.getA().getDefiningOp<graph::TransposeOp>();
   auto right = dyn_cast<RankedTensorType>(product.getB().getType());
   auto result = cast<RankedTensorType>(product.getType());
-  bool isTurned = turnsMatrices(left) && right && right.getRank() == result.getRank() &&
+  bool isTurned = left && kernel::swapsLast(left) && right && right.getRank() == result.getRank() &&
                   int64_t(left.getPermutation().size()) == result.getRank() &&
                   isa<FloatType>(result.getElementType());
   return isTurned ? product : graph::MatMulOp();
@@ -91,7 +82,7 @@ struct TransposeOfProduct : OpRewritePattern<graph::TransposeOp> {
 
   LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
     auto product = productOfTurned(op.getX());
-    if (!product || !turnsMatrices(op))
+    if (!product || !kernel::swapsLast(op))
       return rewriter.notifyMatchFailure(op, "operand is no product of a turned matrix");
     auto left = product.getA().getDefiningOp<graph::TransposeOp>();
     Value turned = transposed(rewriter, product.getLoc(), product.getB(), op.getPermutation());
@@ -130,7 +121,7 @@ struct TransposeOfSum : OpRewritePattern<graph::TransposeOp> {
 
   LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
     auto sum = op.getX().getDefiningOp<graph::AddOp>();
-    if (!sum || !turnsMatrices(op) || !isSumOfTurned(sum))
+    if (!sum || !kernel::swapsLast(op) || !isSumOfTurned(sum))
       return rewriter.notifyMatchFailure(op, "operand is no sum of products of turned matrices");
     auto turned = [&](Value part) {
       return transposed(rewriter, op.getLoc(), part, op.getPermutation());

@@ -236,8 +236,6 @@ def test_programs_over_several_devices():
     assert (one.grad.device, other.grad.device) == (A, B) and one.grad.tolist() == [6.0, 8.0] and other.grad.tolist() == [2.0, 4.0]
     optimiser.step()
     assert (one.device, other.device) == (A, B) and numpy.allclose(one.numpy(), [0.4, 1.2]) and numpy.allclose(other.numpy(), [2.8, 3.6])
-    f = ts.function(lambda x, y: (x + 1) * y.to_device(A) if False else x + 1)
-    assert f(one, other).tolist() == f(one, other).tolist()
 
 
 def test_a_default_device_is_of_what_programs_make():
@@ -251,12 +249,12 @@ def test_a_default_device_is_of_what_programs_make():
         optimiser.step()
         assert layer(there(numpy.ones((1, 4, 2), dtype="float32"), B))[0].device == B
         assert tnp.fft.fftfreq(5, device="cpu").device == "cpu" and tnp.fft.fftfreq(5).device == A
-        assert tnp.tril(there(numpy.ones((2, 2)), B)).device == B and nn.Linear(2, 2).weight.device in (A, "cpu")
+        assert tnp.tril(there(numpy.ones((2, 2)), B)).device == B
     assert parameter.device == B and numpy.allclose(parameter.numpy(), [0.9, 1.9])
 
 
 def test_compiled_kernels_run_on_the_device():
-    """An operation's result is not good on the host before somebody looks: so it was computed there."""
+    """However small: each operation is one run of a kernel that was compiled for the device."""
     x = there(numpy.ones((64, 64)))
     _eager.finish()
     before = _eager.kernel_statistics()["runs"]

@@ -14,8 +14,7 @@ from .lowering import graph_of, has_derivative, has_loop
 from .texts import encoded, with_fixed_sizes
 
 _lock = threading.Lock()
-_programs = {}
-_elsewhere = {}  # by text and device
+_programs = {}  # by text and device
 _counts = {"compiled": 0, "loaded": 0, "runs": 0}
 
 
@@ -49,14 +48,14 @@ class Program:
             tape.bind(result, first + i)
 
 
-def program_of(text):
-    """The program of a tape's text; compiled where nobody has asked for it before."""
-    program = _programs.get(text)
+def program_of(text, device=""):
+    """The program of a tape's text, on a device or the host; compiled where nobody has asked for it before."""
+    program = _programs.get((text, device))
     if program is None:
         with _lock:
-            program = _programs.get(text)
+            program = _programs.get((text, device))
             if program is None:
-                program = _programs[text] = Program(_load(text), text)
+                program = _programs[text, device] = Program(_load(text, device), text)
     return program
 
 
@@ -69,13 +68,10 @@ def _rules():
 
 def compiled_on(text, device):
     """What a program's text is, in base64, on a device, where its inputs and results lie. Called where inputs of a run do."""
-    with _lock:
-        if (text, device) not in _elsewhere:
-            _elsewhere[text, device] = Program(_load(texts.decoded(text), device), texts.decoded(text)).compiled
-        return _elsewhere[text, device]
+    return program_of(texts.decoded(text), device).compiled
 
 
-def _load(text, device=""):
+def _load(text, device):
     # Without kernels each operator of the graph is evaluated, as each operation of eager tensors is then.
     settings = settings_of({"reference": os.environ.get("TENSMITH_EAGER_KERNELS") == "off", "device": device or None})
     settings.resident = bool(device)
