@@ -1,6 +1,6 @@
 // Small patterns that remove operators. Above each: before, after, and the condition.
-#include "compiler/kernel/Contraction.h"
 #include "compiler/rewrite/Simplify.h"
+#include "compiler/kernel/Contraction.h"
 
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"

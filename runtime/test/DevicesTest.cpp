@@ -361,6 +361,18 @@ TEST_F(Devices, PlansThatMixUpMemoriesOrStreamsAreRefused) {
   }
 }
 
+/// A plan that says that the caller's tensors are the device's has them nowhere else.
+TEST_F(Devices, ResidentPlansWithTensorsOfTheHostAreRefused) {
+  StreamedModule streamed;
+  uint32_t here = streamed.input(), sum = streamed.value(1);
+  streamed.add(here, here, sum, 0, {});
+  streamed.module().module.resident = true;
+  auto loaded = Module::loadBytes(streamed.file({streamed.output(sum, 0)}), {});
+  EXPECT_EQ(loaded.status().code(), StatusCode::InvalidModule);
+  EXPECT_NE(loaded.status().message().find("input 0 is not the first device's"), std::string::npos)
+      << loaded.status().message();
+}
+
 TEST_F(Devices, ADeviceThatIsNotThere) {
   for (const char *name : {"separate:99", "separate:x", "separate:", "none", "../x", ""})
     EXPECT_EQ(openDevice(name), nullptr) << name;

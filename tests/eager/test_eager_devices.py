@@ -238,6 +238,13 @@ def test_programs_over_several_devices():
     assert (one.device, other.device) == (A, B) and numpy.allclose(one.numpy(), [0.4, 1.2]) and numpy.allclose(other.numpy(), [2.8, 3.6])
 
 
+def test_modules_are_moved_before_they_are_recorded():
+    layer = nn.Linear(2, 2)
+    with ts.record(), pytest.raises(TypeError, match="before anything is recorded"):
+        layer.to(A)
+    assert layer.weight.device == "cpu" and layer.to(A).weight.device == A
+
+
 def test_a_default_device_is_of_what_programs_make():
     x = there([1.0, 2.0, 3.0], B)
     parameter = nn.Parameter(there([1.0, 2.0], B))
